@@ -1,0 +1,148 @@
+//! The kernel steps of one run, in execution order. One table drives the names in errors, the
+//! output of `--explain` and `docs/JAIL_STEPS.md`.
+
+use serde::{Deserialize, Serialize};
+
+/// Who takes a step.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Actor {
+    /// The process that the server started, outside the sandbox.
+    Supervisor,
+    /// PID 1 of the sandbox.
+    Init,
+    /// The process that becomes the interpreter.
+    Guest,
+}
+
+impl Actor {
+    /// The name in texts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Actor::Supervisor => "supervisor",
+            Actor::Init => "init",
+            Actor::Guest => "guest",
+        }
+    }
+}
+
+macro_rules! steps {
+    ($($variant:ident $name:literal $actor:ident $kernel:literal: $what:literal;)*) => {
+        /// A step of the build or the start of a run, in execution order.
+        #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+        pub enum Step {
+            $(#[doc = $what] $variant,)*
+        }
+
+        impl Step {
+            /// Every step, in execution order.
+            pub const ALL: &'static [Step] = &[$(Step::$variant,)*];
+
+            /// The step's name in errors and in `--explain`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Step::$variant => $name,)* }
+            }
+
+            /// Who takes it.
+            pub const fn actor(self) -> Actor {
+                match self { $(Step::$variant => Actor::$actor,)* }
+            }
+
+            /// The kernel version that brought what the step needs.
+            pub const fn kernel(self) -> &'static str {
+                match self { $(Step::$variant => $kernel,)* }
+            }
+
+            /// What the step does and why, as one paragraph.
+            pub const fn what(self) -> &'static str {
+                match self { $(Step::$variant => $what,)* }
+            }
+        }
+    };
+}
+
+steps! {
+    CheckPrivileges "check-privileges" Supervisor "any":
+        "Refuses a real, effective or saved uid 0 and any permitted capability: the jail must not be able to do more than the user who started it.";
+    CheckKernel "check-kernel" Supervisor "5.9":
+        "Refuses kernels before 5.9, which lack `close_range`.";
+    OpenWorkspace "open-workspace" Supervisor "5.6":
+        "Opens the workspace with `openat2` and no symbolic link anywhere in its path, and checks its owner and access, so that the folder that was checked is the folder that is mounted.";
+    OpenRootfs "open-rootfs" Supervisor "5.6":
+        "Opens the root file system that programs come from and looks for the interpreters in it.";
+    MakePipes "make-pipes" Supervisor "any":
+        "Makes the two output pipes and the control socket between supervisor and init.";
+    Clone "clone" Supervisor "5.3":
+        "One `clone3` for init with new user, PID, mount, network, UTS, IPC and cgroup namespaces, from a process of one thread.";
+    CloseDescriptors "close-descriptors" Init "5.9":
+        "Closes every descriptor that is not init's own: an init that kept the protocol's pipe would hide the supervisor's death from the server.";
+    MapIds "map-ids" Init "3.8":
+        "Maps the user's own uid and gid to themselves and nothing else; `setgroups` is denied first, as the kernel demands.";
+    OomScore "oom-score" Init "2.6.36":
+        "Raises `oom_score_adj` to 1000: under memory pressure the machine ends the sandbox first.";
+    NonDumpable "non-dumpable" Init "2.4":
+        "Makes init non-dumpable, so that the guest can neither trace it nor reach its descriptors.";
+    HostName "host-name" Init "2.6.19":
+        "Names the host `vestibule`.";
+    Loopback "loopback" Init "2.6.24":
+        "Brings `lo` up in the network namespace, which has nothing else.";
+    PrivateMounts "private-mounts" Init "2.6.15":
+        "Makes every mount private, so that nothing done here is seen outside.";
+    MountRoot "mount-root" Init "5.2":
+        "Mounts a tmpfs of our own over the old root, with a size and an inode cap: every mount point in it is made by us.";
+    MountRootfs "mount-rootfs" Init "5.2":
+        "Clones the system folders below the new root, recursively, read-only, nosuid and nodev, and links or clones `/bin`, `/sbin` and `/lib*` as the root file system has them.";
+    MaskRootfs "mask-rootfs" Init "5.2":
+        "Covers `/usr/src`, `/usr/local` (unless an interpreter's link leads there) and network file systems below `/usr` with an empty folder.";
+    FillEtc "fill-etc" Init "5.2":
+        "Writes the synthesized files of `/etc` and clones what programs need and anyone may read.";
+    MountProc "mount-proc" Init "5.2":
+        "Mounts a fresh procfs of the new PID namespace. The kernel refuses it once the old root is gone, and where the old `/proc` has parts masked.";
+    ForbidNesting "forbid-nesting" Init "4.9":
+        "Sets `max_user_namespaces` to 0 for everything below our own user namespace, before `/proc/sys` turns read-only. The second wall behind the syscall filter.";
+    MaskProc "mask-proc" Init "5.2":
+        "Covers the sensitive files of `/proc` and makes the writable ones read-only, as Docker does.";
+    MountDev "mount-dev" Init "5.2":
+        "A folder of the root tmpfs for `/dev`, with null, zero, full, random, urandom, the usual links, a private devpts where the kernel allows one, and `/dev/shm`.";
+    MountTmp "mount-tmp" Init "5.2":
+        "A tmpfs for `/tmp` with a size and an inode cap, nosuid and nodev.";
+    MountWorkspace "mount-workspace" Init "5.2":
+        "Clones the workspace to `/workspace`, nosuid and nodev, read-only if asked.";
+    MakeSandbox "make-sandbox" Init "5.2":
+        "A folder of the root tmpfs for `/sandbox`. A writable clone of it that is attached nowhere goes to the supervisor, which writes the script; inside it is read-only as the root is.";
+    PivotRoot "pivot-root" Init "2.3.41":
+        "Makes the tmpfs the root of the mount namespace.";
+    DetachOldRoot "detach-old-root" Init "2.4.11":
+        "Detaches the old root with everything below it.";
+    ReadOnlyRoot "read-only-root" Init "5.12":
+        "Makes the root tmpfs read-only.";
+    JoinKeyring "join-keyring" Init "2.6.10":
+        "Joins a new session keyring. Failing is not fatal: the filter refuses every keyring call.";
+    DropCapabilities "drop-capabilities" Init "4.3":
+        "Empties the bounding, ambient, inheritable, permitted and effective sets and locks them.";
+    NoNewPrivileges "no-new-privileges" Init "3.5":
+        "Sets `no_new_privs`: no exec can gain anything.";
+    DieWithSupervisor "die-with-supervisor" Init "2.1.57":
+        "Asks for SIGKILL at the supervisor's death, last, since a change of credentials clears it, and then looks once whether the supervisor is still there.";
+    VerifySandbox "verify-sandbox" Init "5.6":
+        "Reads back what was done: seven namespaces that are not the supervisor's, one root, and nothing writable or set-user-id but where it must be.";
+    WriteScript "write-script" Supervisor "any":
+        "Writes the code to `/sandbox` through the clone that init handed over.";
+    StartGuest "start-guest" Init "any":
+        "Forks the guest at the supervisor's word and from then on only reaps.";
+    NewSession "new-session" Guest "any":
+        "A session of its own without a controlling terminal.";
+    SetStreams "set-streams" Guest "any":
+        "Standard input at end of file; standard output and error are the two pipes.";
+    SetLimits "set-limits" Guest "2.6.36":
+        "Sets the resource limits: descriptors, file size, core dumps at 1 (0 does not stop a piped core handler), and the stand-ins where there is no cgroup. Reads them back.";
+    ResetSignals "reset-signals" Guest "any":
+        "Default dispositions and an empty mask: Rust ignores SIGPIPE, and an exec'ed program would inherit that.";
+    Landlock "landlock" Guest "5.19":
+        "Restricts writes to `/workspace`, `/tmp`, `/dev` and `/proc`. A second wall behind the mounts, where the kernel has Landlock ABI 2.";
+    LoadFilter "load-filter" Guest "5.5":
+        "Loads the syscall filter that was compiled at build time and hands its notification descriptor to the supervisor.";
+    VerifyGuest "verify-guest" Guest "any":
+        "Reads `/proc/self/status` back: five empty capability sets, `no_new_privs`, filter mode. The guest does not start unless all of it is true.";
+    Exec "exec" Guest "5.9":
+        "Marks every descriptor but 0 to 2 close-on-exec and executes the interpreter.";
+}
