@@ -1,0 +1,303 @@
+//! The commands of a person: a run from a JSON spec, the list of steps, the policy, a check.
+
+use crate::pipe::bad_request;
+use crate::supervisor::{self, Outbox, Sink, Verdict};
+use crate::trace::Trace;
+use crate::{filter, sys};
+use clap::Parser;
+use protocol::{
+    Applied, CpuPercent, Ending, Language, Limits, MemoryMib, Outcome, OutputBytes, PidsMax,
+    Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds, TmpfsMib,
+};
+use serde::Serialize;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+/// The exit code of a run that was refused or never started.
+const REFUSED: i32 = 125;
+/// The exit code of a run that Vestibule ended.
+const STOPPED: i32 = 124;
+/// The largest spec file, in bytes: the largest request, with every byte of code escaped.
+const MAX_SPEC: u64 = 6 * protocol::frame::MAX_REQUEST as u64;
+
+/// Runs code in a sandbox made of the kernel's own walls. Without arguments it speaks the pipe
+/// protocol of vestibule-mcp.
+#[derive(Debug, Parser)]
+#[command(name = "vestibule-jail", version = version(), disable_help_subcommand = true)]
+struct Arguments {
+    /// Run the spec in this JSON file (`-`: standard input).
+    #[arg(long, value_name = "FILE", group = "command")]
+    spec: Option<PathBuf>,
+    /// Print a complete example of a spec.
+    #[arg(long, group = "command")]
+    print_spec: bool,
+    /// Print the syscall policy as a table.
+    #[arg(long, group = "command")]
+    print_filter: bool,
+    /// Build a sandbox, say what is in force, and end it.
+    #[arg(long, group = "command")]
+    check: bool,
+    /// Print each kernel step with its time and errno on standard error.
+    #[arg(long)]
+    explain: bool,
+    /// Print the result as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Default, Serialize)]
+struct Result_ {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<Refusal>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    isolation: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied: Option<Applied>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<Outcome>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<String>,
+}
+
+/// The version with what it was built from.
+fn version() -> String {
+    format!(
+        "{} (protocol {}, {} {}, filter compiled by libseccomp {}, {} instructions)",
+        env!("CARGO_PKG_VERSION"),
+        protocol::PROTOCOL_VERSION,
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        filter::LIBSECCOMP,
+        filter::program().len(),
+    )
+}
+
+/// Carries a command out and returns the exit code.
+pub fn main() -> i32 {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { 2 } else { 0 };
+        }
+    };
+    let done = if arguments.print_spec {
+        print_spec()
+    } else if arguments.print_filter {
+        filter::print_table(&mut io::stdout().lock())
+    } else if arguments.check {
+        return check(&arguments);
+    } else if let Some(path) = &arguments.spec {
+        return run(path, &arguments);
+    } else {
+        eprintln!("vestibule-jail: --explain and --json go with --spec or --check; see --help");
+        return 2;
+    };
+    i32::from(done.is_err())
+}
+
+fn print_spec() -> io::Result<()> {
+    let spec = example().map_err(io::Error::other)?;
+    let text = serde_json::to_string_pretty(&spec).map_err(io::Error::other)?;
+    writeln!(io::stdout(), "{text}")
+}
+
+/// A complete spec: this folder as the workspace, the server's default limits.
+fn example() -> Result<RunSpec, Box<dyn std::error::Error + Send + Sync>> {
+    Ok(RunSpec {
+        prepare: Sandbox {
+            rootfs: Rootfs::Host,
+            workspace: std::env::current_dir()?.canonicalize()?,
+            workspace_read_only: false,
+            limits: Limits {
+                memory_mib: MemoryMib::new(256)?,
+                cpu_percent: CpuPercent::new(75)?,
+                pids_max: PidsMax::new(128)?,
+                tmpfs_mib: TmpfsMib::new(64)?,
+            },
+            environment: Vec::new(),
+        },
+        execute: Script {
+            language: Language::Python,
+            code: "print('hello from the sandbox')\n".to_owned(),
+            timeout_seconds: TimeoutSeconds::new(10)?,
+            output_bytes: OutputBytes::new(20_000)?,
+        },
+    })
+}
+
+/// Builds a sandbox in an own, empty workspace and ends it.
+fn check(arguments: &Arguments) -> i32 {
+    let folder = std::env::temp_dir().join(format!("vestibule-check-{}", std::process::id()));
+    let built = std::fs::create_dir(&folder)
+        .and_then(|()| folder.canonicalize())
+        .map_err(|error| bad_request(&format!("{}: {error}", folder.display())));
+    let mut trace = Trace::default();
+    let built = built.and_then(|workspace| {
+        let spec = example().map_err(|error| bad_request(&error.to_string()))?;
+        let sandbox = Sandbox { workspace, ..spec.prepare };
+        supervisor::prepare(&sandbox, &mut trace)
+    });
+    // Nothing has been written to it.
+    let _ = std::fs::remove_dir(&folder);
+    let (result, code) = match built {
+        Ok((standing, applied)) => {
+            standing.discard();
+            (Result_ { applied: Some(applied), ..Result_::default() }, 0)
+        }
+        Err(refusal) => (Result_ { refused: Some(refusal), ..Result_::default() }, 1),
+    };
+    explain(arguments, trace.steps(), &[]);
+    print(arguments, &result);
+    code
+}
+
+fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
+    let spec = match read_spec(path) {
+        Ok(spec) => spec,
+        Err(message) => {
+            eprintln!("vestibule-jail: {message}");
+            return 2;
+        }
+    };
+    // The sandbox shows init's command line to the guest.
+    sys::process::wipe_arguments();
+    let mut trace = Trace::default();
+    let (standing, applied) = match supervisor::prepare(&spec.prepare, &mut trace) {
+        Ok(built) => built,
+        Err(refusal) => return refused(arguments, refusal, trace.steps()),
+    };
+    let isolation = applied.isolation.to_string();
+    let mut sink = match sink(arguments.json) {
+        Ok(sink) => sink,
+        Err(error) => {
+            standing.discard();
+            eprintln!("vestibule-jail: standard output: {error}");
+            return REFUSED;
+        }
+    };
+    match standing.execute(&spec.execute, None, &mut sink) {
+        Ok(Verdict::Ended(outcome)) => {
+            sink.finish();
+            explain(arguments, &applied.steps, &outcome.steps);
+            let code = exit_code(&outcome.ending);
+            let (stdout, stderr) = sink.into_kept();
+            let (applied, isolation) = (Some(applied), Some(isolation));
+            let outcome = Some(*outcome);
+            print(
+                arguments,
+                &Result_ { isolation, applied, outcome, stdout, stderr, refused: None },
+            );
+            code
+        }
+        Ok(Verdict::Abandoned) => STOPPED,
+        Err(refusal) => refused(arguments, refusal, &applied.steps),
+    }
+}
+
+fn read_spec(path: &PathBuf) -> Result<RunSpec, String> {
+    let name = path.display();
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        io::stdin().lock().take(MAX_SPEC + 1).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(MAX_SPEC + 1).read_to_string(&mut text))
+    };
+    let length = read.map_err(|error| format!("{name}: {error}"))?;
+    if length as u64 > MAX_SPEC {
+        return Err(format!("{name}: a spec has at most {MAX_SPEC} bytes"));
+    }
+    let example = "see --print-spec for a complete example";
+    let spec: RunSpec =
+        serde_json::from_str(&text).map_err(|error| format!("{name}: {error}; {example}"))?;
+    let checked = spec.prepare.check().and_then(|()| spec.execute.check());
+    checked.map_err(|error| format!("{name}: {error}"))?;
+    Ok(spec)
+}
+
+fn sink(keep: bool) -> io::Result<Sink> {
+    if keep {
+        return Ok(Sink::Kept { stdout: Vec::new(), stderr: Vec::new() });
+    }
+    Ok(Sink::Streams {
+        stdout: Outbox::new(io::stdout().as_fd().try_clone_to_owned()?)?,
+        stderr: Outbox::new(io::stderr().as_fd().try_clone_to_owned()?)?,
+    })
+}
+
+fn refused(arguments: &Arguments, refusal: Refusal, steps: &[TimedStep]) -> i32 {
+    explain(arguments, steps, &[]);
+    print(arguments, &Result_ { refused: Some(refusal), ..Result_::default() });
+    REFUSED
+}
+
+/// The guest's exit code, as a shell would give it.
+fn exit_code(ending: &Ending) -> i32 {
+    match ending {
+        Ending::Exited(code) => i32::from(*code),
+        Ending::Killed(signal) => 128 + signal,
+        Ending::OutOfMemory => 128 + 9,
+        Ending::TimedOut | Ending::Overflow(_) | Ending::InitEnded => STOPPED,
+    }
+}
+
+/// The result as JSON on standard output, or in words on standard error.
+fn print(arguments: &Arguments, result: &Result_) {
+    let written = if arguments.json {
+        match serde_json::to_string_pretty(result) {
+            Ok(text) => writeln!(io::stdout(), "{text}"),
+            Err(error) => Err(io::Error::other(error)),
+        }
+    } else {
+        let mut text = Vec::new();
+        in_words(result, &mut text).and_then(|()| io::stderr().write_all(&text))
+    };
+    // Nobody is left to be told if this fails.
+    let _ = written;
+}
+
+fn in_words(result: &Result_, out: &mut impl Write) -> io::Result<()> {
+    if let Some(refusal) = &result.refused {
+        return writeln!(out, "Blocked: {refusal}");
+    }
+    if let Some(outcome) = &result.outcome {
+        writeln!(out, "ending: {:?}", outcome.ending)?;
+        if !outcome.denied.is_empty() {
+            writeln!(out, "blocked syscalls: {}", outcome.denied.join(", "))?;
+        }
+    } else if let Some(applied) = &result.applied {
+        for (control, state) in &applied.controls {
+            writeln!(out, "{control:?}: {state:?}")?;
+        }
+        for interpreter in &applied.interpreters {
+            writeln!(out, "{}: {}", interpreter.language, interpreter.path.display())?;
+        }
+    }
+    match &result.applied {
+        Some(applied) => writeln!(out, "isolation: {}", applied.isolation),
+        None => Ok(()),
+    }
+}
+
+/// Each step with who took it, its time and its errno.
+fn explain(arguments: &Arguments, build: &[TimedStep], run: &[TimedStep]) {
+    if !arguments.explain {
+        return;
+    }
+    for taken in build.iter().chain(run) {
+        let result = match taken.errno {
+            0 => "ok".to_owned(),
+            errno => io::Error::from_raw_os_error(errno).to_string(),
+        };
+        eprintln!(
+            "{:<11} {:<20} {:>8.1} µs  {result}",
+            taken.step.actor().name(),
+            taken.step.name(),
+            taken.nanoseconds as f64 / 1000.0,
+        );
+    }
+}

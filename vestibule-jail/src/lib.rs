@@ -1,0 +1,43 @@
+//! `vestibule-jail`: builds one sandbox, runs one script in it, and ends.
+//!
+//! Three processes, three parts: [`supervisor`] outside, [`sandbox`] for init inside, [`guest`] for
+//! what becomes the interpreter. [`plan`] is what the first hands to the others, [`control`] what
+//! they say to each other. [`pipe`] is the conversation with the server, [`by_hand`] that with a
+//! person. All of it is one thread; `unsafe` stands in [`sys`] only.
+#![cfg(target_os = "linux")]
+#![deny(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+#![deny(clippy::panic)]
+
+pub mod by_hand;
+pub mod control;
+pub mod filter;
+pub mod guest;
+pub mod mountinfo;
+pub mod pipe;
+pub mod plan;
+pub mod sandbox;
+pub mod status;
+pub mod supervisor;
+pub mod sys;
+pub mod trace;
+
+use std::io::IsTerminal;
+
+/// The program: the pipe protocol without arguments, else a command of a person.
+pub fn main() -> i32 {
+    if std::env::args_os().len() > 1 {
+        return by_hand::main();
+    }
+    if std::io::stdin().is_terminal() {
+        eprintln!("vestibule-jail: without arguments it is started by vestibule-mcp; see --help");
+        return 2;
+    }
+    match pipe::serve() {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("vestibule-jail: {error}");
+            1
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `/etc`: a few files written here, and what programs need of the root file system's own.
+
+use super::mounter::{Mounter, open_source};
+use super::rootfs::take_over;
+use crate::plan::Plan;
+use crate::supervisor::environment::USER;
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The sandbox's host name.
+pub const HOST_NAME: &str = "vestibule";
+
+/// Writes the synthesized files and takes the rest over.
+pub fn fill(world: &mut Mounter, plan: &Plan) -> nix::Result<()> {
+    world.folder(Path::new("etc"))?;
+    for (name, content) in synthesized(plan.uid, plan.gid) {
+        world.file(&Path::new("etc").join(name), content.as_bytes())?;
+    }
+    let base = open_source(&plan.root.base)?;
+    for entry in &plan.root.etc {
+        let path = entry.below("etc");
+        world.parents(&path)?;
+        take_over(world, base.as_fd(), &path, &path, &entry.kind)?;
+    }
+    Ok(())
+}
+
+fn synthesized(uid: u32, gid: u32) -> [(&'static str, String); 6] {
+    [
+        (
+            "passwd",
+            format!(
+                "root:x:0:0:root:/:/usr/sbin/nologin\n\
+                 {USER}:x:{uid}:{gid}::/tmp:/bin/bash\n\
+                 nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"
+            ),
+        ),
+        ("group", format!("root:x:0:\n{USER}:x:{gid}:\nnogroup:x:65534:\n")),
+        ("hosts", format!("127.0.0.1 localhost {HOST_NAME}\n::1 localhost\n")),
+        (
+            "nsswitch.conf",
+            "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"
+                .to_owned(),
+        ),
+        ("resolv.conf", String::new()),
+        ("machine-id", String::new()),
+    ]
+}

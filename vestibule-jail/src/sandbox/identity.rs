@@ -1,0 +1,72 @@
+//! Who init is: descriptors, ids, names, privileges, and whose death it follows.
+
+use crate::sys;
+use caps::CapSet;
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Turns an error of the standard library back into the errno that it carries.
+pub(super) fn errno(error: &io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
+}
+
+/// Closes everything but `keep`, and points the three standard descriptors nowhere: they are the
+/// protocol's.
+pub fn close_descriptors(keep: &[BorrowedFd<'_>]) -> nix::Result<()> {
+    sys::descriptors::close_all_but(keep)?;
+    let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
+    dup2_stdin(&null)?;
+    dup2_stdout(&null)?;
+    dup2_stderr(&null)
+}
+
+/// Maps the user's own uid and gid to themselves. An ordinary user may map no more, and the kernel
+/// wants `setgroups` denied before the gid map is written.
+pub fn map_ids(uid: u32, gid: u32) -> nix::Result<()> {
+    let write = |name: &str, text: String| {
+        std::fs::write(format!("/proc/self/{name}"), text).map_err(|error| errno(&error))
+    };
+    write("setgroups", "deny".to_owned())?;
+    write("uid_map", format!("{uid} {uid} 1"))?;
+    write("gid_map", format!("{gid} {gid} 1"))
+}
+
+/// Makes the sandbox the first choice of the machine's out-of-memory killer.
+pub fn raise_oom_score() -> nix::Result<()> {
+    std::fs::write("/proc/self/oom_score_adj", "1000").map_err(|error| errno(&error))
+}
+
+/// Names the host and clears the domain name that the machine may have.
+pub fn name_host() -> nix::Result<()> {
+    nix::unistd::sethostname(super::etc::HOST_NAME)?;
+    sys::process::clear_domain_name()
+}
+
+/// Empties every capability set. The bounding set goes first, since that needs a capability.
+pub fn drop_capabilities() -> nix::Result<()> {
+    sys::process::lock_securebits()?;
+    sys::process::drop_bounding_set()?;
+    for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+        caps::clear(None, set).map_err(|_| Errno::last())?;
+    }
+    Ok(())
+}
+
+/// Asks for SIGKILL at the supervisor's death, and looks whether it has died before that was in
+/// force. `getppid` tells nothing here: in a new PID namespace it is 0 either way.
+pub fn die_with_supervisor(control: BorrowedFd<'_>) -> nix::Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    let mut fds = [PollFd::new(control, PollFlags::empty())];
+    poll(&mut fds, PollTimeout::ZERO)?;
+    let [fd] = fds;
+    match fd.revents() {
+        Some(events) if events.contains(PollFlags::POLLHUP) => Err(Errno::ESRCH),
+        _ => Ok(()),
+    }
+}

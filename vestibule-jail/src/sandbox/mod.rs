@@ -1,0 +1,117 @@
+//! Init, PID 1 of the sandbox: builds the world around itself, drops every privilege, starts the
+//! guest at the supervisor's word, and from then on only reaps.
+
+mod dev;
+mod etc;
+mod identity;
+mod mounter;
+mod proc;
+mod rootfs;
+mod verify;
+
+use crate::control::{self, Report};
+use crate::plan::Plan;
+use crate::sys::{self, process::SingleThread};
+use crate::trace::Trace;
+use mounter::Mounter;
+use nix::unistd::{ForkResult, Pid};
+use protocol::{Language, Step, StepError};
+use std::os::fd::{AsFd, OwnedFd};
+pub use verify::namespaces;
+
+/// The sandbox's ends of the pipes and of the control socket.
+#[derive(Debug)]
+pub struct Ends {
+    /// The socket to the supervisor.
+    pub control: OwnedFd,
+    /// Where the guest's standard output goes.
+    pub stdout: OwnedFd,
+    /// Where the guest's standard error goes.
+    pub stderr: OwnedFd,
+}
+
+/// The life of init. Called on the child's side of the clone.
+pub fn main(plan: &Plan, ends: Ends, alone: SingleThread) -> ! {
+    let mut trace = Trace::default();
+    let ready = build(plan, &ends, &mut trace);
+    let sent = match &ready {
+        Ok(folder) => {
+            let report = Report::SandboxReady(trace.take());
+            control::report(ends.control.as_fd(), &report, Some(folder.as_fd()))
+        }
+        Err(error) => {
+            control::report(ends.control.as_fd(), &Report::Failed(*error, trace.take()), None)
+        }
+    };
+    if ready.is_err() || sent.is_err() {
+        sys::process::exit_now(1);
+    }
+    drop(ready);
+    match control::wait_for_start(ends.control.as_fd()) {
+        Ok(Some(language)) => serve(plan, ends, language, alone),
+        Ok(None) | Err(_) => sys::process::exit_now(1),
+    }
+}
+
+/// Everything from the clone to a sandbox that stands, in order. Returns the writable clone of
+/// `/sandbox`.
+fn build(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepError> {
+    let keep = [ends.control.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd()];
+    trace.step(Step::CloseDescriptors, || identity::close_descriptors(&keep))?;
+    trace.step(Step::MapIds, || identity::map_ids(plan.uid, plan.gid))?;
+    trace.step(Step::OomScore, identity::raise_oom_score)?;
+    trace.step(Step::NonDumpable, || nix::sys::prctl::set_dumpable(false))?;
+    trace.step(Step::HostName, identity::name_host)?;
+    trace.step(Step::Loopback, sys::network::bring_loopback_up)?;
+    trace.step(Step::PrivateMounts, mounter::make_private)?;
+    let mut world = trace.step(Step::MountRoot, Mounter::over_the_root)?;
+    trace.step(Step::MountRootfs, || rootfs::mount(&mut world, &plan.root))?;
+    trace.step(Step::MaskRootfs, || rootfs::mask(&mut world, &plan.root.masks))?;
+    trace.step(Step::FillEtc, || etc::fill(&mut world, plan))?;
+    trace.step(Step::MountProc, || proc::mount(&mut world))?;
+    trace.optional(Step::ForbidNesting, || proc::forbid_nesting(&world));
+    trace.step(Step::MaskProc, || proc::mask(&mut world))?;
+    trace.step(Step::MountDev, || dev::mount(&mut world))?;
+    trace.step(Step::MountTmp, || rootfs::mount_tmp(&mut world, plan.limits.tmpfs_mib))?;
+    trace.step(Step::MountWorkspace, || rootfs::mount_workspace(&mut world, &plan.workspace))?;
+    let folder = trace.step(Step::MakeSandbox, || rootfs::make_sandbox(&world))?;
+    trace.step(Step::PivotRoot, || world.pivot())?;
+    trace.step(Step::DetachOldRoot, mounter::detach_old_root)?;
+    trace.step(Step::ReadOnlyRoot, || world.finish())?;
+    trace.optional(Step::JoinKeyring, sys::process::join_session_keyring);
+    trace.step(Step::DropCapabilities, identity::drop_capabilities)?;
+    trace.step(Step::NoNewPrivileges, nix::sys::prctl::set_no_new_privs)?;
+    trace.step(Step::DieWithSupervisor, || identity::die_with_supervisor(ends.control.as_fd()))?;
+    trace.step(Step::VerifySandbox, || verify::sandbox(plan))?;
+    Ok(folder)
+}
+
+/// Starts the guest and reaps until it has ended. Init's own end then ends whatever is left.
+fn serve(plan: &Plan, ends: Ends, language: Language, alone: SingleThread) -> ! {
+    let mut trace = Trace::default();
+    let forked = trace.step(Step::StartGuest, || sys::process::fork(alone));
+    let guest = match forked {
+        Ok(ForkResult::Child) => crate::guest::main(plan, &ends, language, trace),
+        Ok(ForkResult::Parent { child }) => child,
+        Err(error) => {
+            let report = Report::Failed(error, trace.take());
+            // The supervisor sees init's end too, whether or not this arrives.
+            let _ = control::report(ends.control.as_fd(), &report, None);
+            sys::process::exit_now(1);
+        }
+    };
+    let Ends { control, stdout, stderr } = ends;
+    drop((stdout, stderr));
+    let status = reap_until(guest);
+    let _ = control::report(control.as_fd(), &Report::Ended(status), None);
+    sys::process::exit_now(0)
+}
+
+fn reap_until(guest: Pid) -> i32 {
+    loop {
+        match sys::process::reap() {
+            Ok((pid, status)) if pid == guest => return status,
+            Ok(_) | Err(_) => {}
+        }
+    }
+}

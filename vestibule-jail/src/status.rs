@@ -1,0 +1,83 @@
+//! Reading `/proc/PID/status`, proc(5).
+
+use std::io;
+
+/// The lines of a status that say what a process may do.
+#[derive(Debug, Default, PartialEq)]
+pub struct Status {
+    /// Real, effective and saved uid.
+    pub uids: Vec<u32>,
+    /// The inheritable, permitted, effective, bounding and ambient sets, as masks.
+    pub capabilities: Vec<u64>,
+    /// Whether `no_new_privs` is set.
+    pub no_new_privs: bool,
+    /// The filter mode: 0 none, 2 a filter.
+    pub seccomp: u32,
+}
+
+impl Status {
+    /// Whether all five sets were found and are empty.
+    pub fn has_no_capability(&self) -> bool {
+        self.capabilities.len() == 5 && self.capabilities.iter().all(|set| *set == 0)
+    }
+
+    /// The permitted set.
+    pub fn permitted(&self) -> u64 {
+        self.capabilities.get(1).copied().unwrap_or(u64::MAX)
+    }
+}
+
+/// Reads a status file.
+///
+/// # Errors
+/// What reading the file gives.
+pub fn read(path: &str) -> io::Result<Status> {
+    std::fs::read_to_string(path).map(|text| parse(&text))
+}
+
+fn parse(text: &str) -> Status {
+    let mut status = Status::default();
+    for line in text.lines() {
+        let Some((name, value)) = line.split_once(':') else { continue };
+        let value = value.trim();
+        match name {
+            "Uid" => {
+                let ids = value.split_whitespace().take(3);
+                status.uids = ids.filter_map(|id| id.parse().ok()).collect();
+            }
+            "CapInh" | "CapPrm" | "CapEff" | "CapBnd" | "CapAmb" => {
+                status.capabilities.push(u64::from_str_radix(value, 16).unwrap_or(u64::MAX));
+            }
+            "NoNewPrivs" => status.no_new_privs = value == "1",
+            "Seccomp" => status.seccomp = value.parse().unwrap_or(0),
+            _ => {}
+        }
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Name:\tx\nUid:\t7\t8\t9\t10\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\n\
+                        CapBnd:\t0000000000000000\nCapAmb:\t0\nNoNewPrivs:\t1\nSeccomp:\t2\n";
+
+    #[test]
+    fn a_status_is_read() {
+        let status = parse(TEXT);
+        assert_eq!(status.uids, [7, 8, 9]);
+        assert!(status.has_no_capability() && status.no_new_privs);
+        assert_eq!(status.seccomp, 2);
+    }
+
+    #[test]
+    fn one_bit_in_any_set_and_one_missing_set_count() {
+        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            let with = TEXT.replace(&format!("{set}:\t0"), &format!("{set}:\t8"));
+            assert!(!parse(&with).has_no_capability(), "{set}");
+            let without = TEXT.replace(&format!("{set}:\t0\n"), "");
+            assert!(!parse(&without).has_no_capability(), "{set}");
+        }
+    }
+}

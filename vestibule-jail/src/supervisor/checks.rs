@@ -1,0 +1,74 @@
+//! What must hold before anything is tried.
+
+use crate::status;
+use nix::sys::utsname::uname;
+use protocol::{Cause, Refusal, Retry, Step, StepError};
+
+/// The oldest kernel that has all the jail needs: `close_range(2)`.
+const OLDEST: (u32, u32) = (5, 9);
+
+/// Refuses uid 0 in any form and any permitted capability.
+pub fn privileges() -> Result<(), Refusal> {
+    let status = status::read("/proc/self/status").map_err(|error| Refusal {
+        what: "the own privileges cannot be read from /proc/self/status".to_owned(),
+        cause: Cause::Other,
+        fix: "mount /proc".to_owned(),
+        retry: Retry::AfterFix,
+        at: Some(StepError {
+            step: Step::CheckPrivileges,
+            errno: error.raw_os_error().unwrap_or(0),
+        }),
+    })?;
+    let what = if status.uids.len() != 3 || status.uids.contains(&0) {
+        "the jail does not run as root (uid 0)"
+    } else if status.permitted() != 0 {
+        "the jail does not run with capabilities"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal {
+        what: what.to_owned(),
+        cause: Cause::Privileged,
+        fix: "start it as an ordinary user without capabilities".to_owned(),
+        retry: Retry::AfterRestart,
+        at: None,
+    })
+}
+
+/// Refuses kernels that are too old, and tells the version of others.
+pub fn kernel() -> Result<(u32, u32), Refusal> {
+    let release = uname().map(|name| name.release().to_string_lossy().into_owned());
+    let release = release.unwrap_or_default();
+    let version = parse_release(&release);
+    match version {
+        Some(version) if version >= OLDEST => Ok(version),
+        _ => Err(Refusal {
+            what: format!(
+                "Linux {release:?} is too old: the sandbox needs {}.{} or later",
+                OLDEST.0, OLDEST.1
+            ),
+            cause: Cause::KernelTooOld,
+            fix: "update the kernel".to_owned(),
+            retry: Retry::AfterRestart,
+            at: None,
+        }),
+    }
+}
+
+fn parse_release(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_of_distributions_are_read() {
+        assert_eq!(parse_release("6.1.0-28-amd64"), Some((6, 1)));
+        assert_eq!(parse_release("5.15.167.4-microsoft-standard-WSL2"), Some((5, 15)));
+        assert_eq!(parse_release("6.18.44-fc-v857"), Some((6, 18)));
+        assert_eq!(parse_release("garbage"), None);
+    }
+}

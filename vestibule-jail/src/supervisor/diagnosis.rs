@@ -1,0 +1,241 @@
+//! From a failed step to its cause and fix, told apart by evidence from `/proc`.
+
+use crate::{mountinfo, status};
+use nix::errno::Errno;
+use protocol::{Cause, Refusal, Retry, Step, StepError};
+use std::path::Path;
+
+/// What `/proc` says about the machine and about this process.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// `kernel.unprivileged_userns_clone`, Debian's and Arch's switch.
+    pub userns_clone: Option<String>,
+    /// `user.max_user_namespaces`.
+    pub max_user_namespaces: Option<String>,
+    /// Whether this kernel has Ubuntu's AppArmor restriction, readable or not.
+    pub apparmor_switch: bool,
+    /// The AppArmor label of this process.
+    pub apparmor_label: Option<String>,
+    /// Whether this process has a syscall filter already.
+    pub filtered: bool,
+    /// Whether something is mounted over parts of `/proc`.
+    pub proc_masked: bool,
+}
+
+impl Evidence {
+    /// Looks at this machine.
+    pub fn gather() -> Evidence {
+        Evidence::below(Path::new("/proc"))
+    }
+
+    fn below(proc: &Path) -> Evidence {
+        let text = |name: &str| std::fs::read_to_string(proc.join(name)).ok();
+        let word = |name: &str| text(name).map(|text| text.trim_matches(['\0', '\n']).to_owned());
+        let status = status::read(&proc.join("self/status").to_string_lossy());
+        let mounts = text("self/mountinfo").unwrap_or_default();
+        let covers = |mount: &mountinfo::Mount<'_>| {
+            mount.point.starts_with("/proc") && mount.point != Path::new("/proc")
+        };
+        Evidence {
+            userns_clone: word("sys/kernel/unprivileged_userns_clone"),
+            max_user_namespaces: word("sys/user/max_user_namespaces"),
+            apparmor_switch: proc.join("sys/kernel/apparmor_restrict_unprivileged_userns").exists(),
+            apparmor_label: word("self/attr/apparmor/current")
+                .or_else(|| word("self/attr/current")),
+            filtered: status.is_ok_and(|status| status.seccomp != 0),
+            // autofs on binfmt_misc is no mask: the kernel allows mounts on empty folders.
+            proc_masked: mountinfo::parse(&mounts).any(|mount| {
+                covers(&mount) && mount.filesystem != "autofs" && mount.filesystem != "binfmt_misc"
+            }),
+        }
+    }
+
+    fn confined(&self) -> bool {
+        self.apparmor_label.as_deref().is_some_and(|label| !label.starts_with("unconfined"))
+    }
+}
+
+/// The refusal for a step that failed on this machine.
+pub fn explain_here(error: StepError) -> Refusal {
+    explain(error, &Evidence::gather())
+}
+
+/// The refusal for a failed step, given the evidence.
+pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
+    let errno = Errno::from_raw(error.errno);
+    let (cause, what, fix) = match (error.step, errno) {
+        (Step::Clone, errno) => clone_failed(errno, evidence),
+        (Step::MapIds | Step::HostName | Step::Loopback | Step::PrivateMounts, _)
+        | (Step::MountRoot, Errno::EPERM | Errno::EACCES) => no_power_inside(evidence),
+        (Step::MountProc, Errno::EPERM) => masked_proc(evidence),
+        (Step::MountWorkspace, Errno::ESTALE) => (
+            Cause::WorkspaceNotAllowed,
+            "the workspace folder was exchanged while the sandbox was built".to_owned(),
+            "keep other programs from renaming it",
+        ),
+        (Step::LoadFilter, Errno::EBUSY) => (
+            Cause::ContainerFilter,
+            "a surrounding filter has a listener already, and the kernel allows one only"
+                .to_owned(),
+            "start it outside that container or sandbox",
+        ),
+        (_, Errno::ENOSYS) => (
+            Cause::ContainerFilter,
+            "the kernel, or a surrounding container's syscall filter, lacks a call".to_owned(),
+            "use a kernel of 5.9 or later, outside a container that filters syscalls",
+        ),
+        _ => (
+            Cause::Other,
+            "the sandbox could not be built".to_owned(),
+            "run `vestibule-jail --check --explain` and report what it prints",
+        ),
+    };
+    Refusal { what, cause, fix: fix.to_owned(), retry: Retry::AfterFix, at: Some(error) }
+}
+
+type Explained = (Cause, String, &'static str);
+
+fn clone_failed(errno: Errno, evidence: &Evidence) -> Explained {
+    match errno {
+        Errno::ENOSYS => (
+            Cause::ContainerFilter,
+            "a surrounding container's syscall filter forbids clone3".to_owned(),
+            "start it outside that container, or allow user namespaces in it",
+        ),
+        Errno::ENOSPC | Errno::EUSERS => (
+            Cause::UserNamespaceLimit,
+            match evidence.max_user_namespaces.as_deref() {
+                Some("0") => "user namespaces are turned off (user.max_user_namespaces is 0)",
+                _ => "the limit on user namespaces is reached",
+            }
+            .to_owned(),
+            "raise it as root: sysctl -w user.max_user_namespaces=15000",
+        ),
+        Errno::EPERM if evidence.userns_clone.as_deref() == Some("0") => (
+            Cause::UserNamespacesOff,
+            "unprivileged user namespaces are turned off (kernel.unprivileged_userns_clone is 0)"
+                .to_owned(),
+            "turn them on as root: sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+        Errno::EPERM if evidence.filtered => (
+            Cause::ContainerFilter,
+            "a surrounding container's syscall filter forbids user namespaces".to_owned(),
+            "start it outside that container, or allow user namespaces in it",
+        ),
+        Errno::EACCES => (
+            Cause::SecurityModule,
+            "a security module (AppArmor, SELinux) denies user namespaces".to_owned(),
+            "allow `userns` in the profile that confines it, or use a container engine",
+        ),
+        Errno::EPERM => (
+            Cause::Chroot,
+            "the kernel allows no user namespace here, as in a chroot".to_owned(),
+            "start it outside the chroot, and check that user namespaces are allowed",
+        ),
+        Errno::EDEADLK => {
+            (Cause::Other, "the jail has more than one thread".to_owned(), "report this as a bug")
+        }
+        _ => (
+            Cause::Other,
+            "the namespaces could not be made".to_owned(),
+            "free memory or processes, then try again",
+        ),
+    }
+}
+
+/// The namespaces were made, but their owner has no power in them: Ubuntu's restriction.
+fn no_power_inside(evidence: &Evidence) -> Explained {
+    let fix = if evidence.apparmor_switch {
+        "install a profile that allows `userns` for vestibule-jail, or as root: \
+         sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or use a container engine"
+    } else {
+        "allow capabilities in user namespaces for vestibule-jail in the security module's policy, \
+         or use a container engine"
+    };
+    let module = if evidence.apparmor_switch || evidence.confined() {
+        "AppArmor"
+    } else {
+        "a security module"
+    };
+    (
+        Cause::SecurityModule,
+        format!("{module} lets user namespaces be made but gives no capabilities in them"),
+        fix,
+    )
+}
+
+fn masked_proc(evidence: &Evidence) -> Explained {
+    let what = if evidence.proc_masked {
+        "parts of /proc are covered here, as in a container, so the kernel allows no fresh one"
+    } else {
+        "the kernel allows no fresh /proc here"
+    };
+    (
+        Cause::MaskedProc,
+        what.to_owned(),
+        "start it outside the container, or give the container an unmasked /proc",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(step: Step, errno: Errno, evidence: &Evidence) -> Cause {
+        let refusal = explain(StepError { step, errno: errno as i32 }, evidence);
+        assert!(!refusal.fix.is_empty() && !refusal.what.ends_with('.'), "{refusal:?}");
+        refusal.cause
+    }
+
+    #[test]
+    fn refused_namespaces_are_told_apart_by_evidence() {
+        let none = Evidence::default();
+        let debian = Evidence { userns_clone: Some("0".into()), ..Evidence::default() };
+        let container = Evidence { filtered: true, ..Evidence::default() };
+        assert_eq!(cause(Step::Clone, Errno::EPERM, &debian), Cause::UserNamespacesOff);
+        assert_eq!(cause(Step::Clone, Errno::EPERM, &container), Cause::ContainerFilter);
+        assert_eq!(cause(Step::Clone, Errno::EPERM, &none), Cause::Chroot);
+        assert_eq!(cause(Step::Clone, Errno::ENOSYS, &none), Cause::ContainerFilter);
+        assert_eq!(cause(Step::Clone, Errno::ENOSPC, &none), Cause::UserNamespaceLimit);
+        assert_eq!(cause(Step::Clone, Errno::EACCES, &none), Cause::SecurityModule);
+    }
+
+    #[test]
+    fn a_clone_without_power_is_a_security_module() {
+        let ubuntu = Evidence { apparmor_switch: true, ..Evidence::default() };
+        for (step, errno) in [
+            (Step::MapIds, Errno::EPERM),
+            (Step::MapIds, Errno::EACCES),
+            (Step::MountRoot, Errno::EACCES),
+        ] {
+            assert_eq!(cause(step, errno, &ubuntu), Cause::SecurityModule);
+        }
+        let refusal = explain(StepError { step: Step::MapIds, errno: 1 }, &ubuntu);
+        assert!(refusal.fix.contains("apparmor_restrict_unprivileged_userns"), "{refusal}");
+    }
+
+    #[test]
+    fn a_masked_proc_is_named() {
+        let masked = Evidence { proc_masked: true, ..Evidence::default() };
+        assert_eq!(cause(Step::MountProc, Errno::EPERM, &masked), Cause::MaskedProc);
+    }
+
+    #[test]
+    fn evidence_is_read_from_a_proc_folder() {
+        let folder = std::env::temp_dir().join(format!("evidence-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("sys/kernel")).unwrap();
+        std::fs::create_dir_all(folder.join("self/attr")).unwrap();
+        std::fs::write(folder.join("sys/kernel/unprivileged_userns_clone"), "0\n").unwrap();
+        std::fs::write(folder.join("sys/kernel/apparmor_restrict_unprivileged_userns"), "")
+            .unwrap();
+        std::fs::write(folder.join("self/attr/current"), "docker-default (enforce)\n").unwrap();
+        std::fs::write(folder.join("self/status"), "Seccomp:\t2\n").unwrap();
+        std::fs::write(folder.join("self/mountinfo"), "1 1 0:1 / /proc/kcore rw - tmpfs t rw\n")
+            .unwrap();
+        let evidence = Evidence::below(&folder);
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(evidence.filtered && evidence.proc_masked && evidence.confined());
+        assert!(evidence.apparmor_switch);
+        assert_eq!(evidence.userns_clone.as_deref(), Some("0"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Where events and output go. Nothing here ever waits for a reader while a run goes on: what a
+//! slow reader has not taken yet is kept, and is bounded by the output caps.
+
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::write;
+use protocol::{Event, Stream, frame};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Bytes on their way to one descriptor.
+#[derive(Debug)]
+pub struct Outbox {
+    fd: OwnedFd,
+    bytes: Vec<u8>,
+    sent: usize,
+    broken: bool,
+}
+
+impl Outbox {
+    /// An outbox for a descriptor, which is set to non-blocking.
+    ///
+    /// # Errors
+    /// The errno of `fcntl(2)`.
+    pub fn new(fd: OwnedFd) -> nix::Result<Outbox> {
+        let flags = OFlag::from_bits_truncate(fcntl(&fd, FcntlArg::F_GETFL)?);
+        fcntl(&fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        Ok(Outbox { fd, bytes: Vec::new(), sent: 0, broken: false })
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.flush();
+    }
+
+    /// Writes what the reader takes now.
+    pub fn flush(&mut self) {
+        while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match write(&self.fd, rest) {
+                Ok(written) => self.sent += written,
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return,
+                Err(_) => {
+                    self.broken = true;
+                    break;
+                }
+            }
+        }
+        self.bytes.clear();
+        self.sent = 0;
+    }
+
+    /// The descriptor to poll for writing, while something waits.
+    pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
+        (!self.bytes.is_empty()).then(|| self.fd.as_fd())
+    }
+
+    /// Writes everything, as long as there is a reader.
+    fn finish(&mut self) {
+        while let Some(fd) = self.waiting() {
+            let mut fds = [PollFd::new(fd, PollFlags::POLLOUT)];
+            match poll(&mut fds, PollTimeout::NONE) {
+                Ok(_) | Err(Errno::EINTR) => self.flush(),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// Where a run's output goes.
+#[derive(Debug)]
+pub enum Sink {
+    /// Frames for the server.
+    Server(Outbox),
+    /// The two streams as they are: a person's terminal or files.
+    Streams {
+        /// Standard output.
+        stdout: Outbox,
+        /// Standard error.
+        stderr: Outbox,
+    },
+    /// Kept until the end.
+    Kept {
+        /// Standard output.
+        stdout: Vec<u8>,
+        /// Standard error.
+        stderr: Vec<u8>,
+    },
+}
+
+impl Sink {
+    /// Passes output on.
+    pub fn output(&mut self, stream: Stream, bytes: &[u8]) {
+        match (self, stream) {
+            (Sink::Server(server), stream) => {
+                for chunk in bytes.chunks(frame::MAX_OUTPUT) {
+                    server.push(&frame::encode_output(stream, chunk));
+                }
+            }
+            (Sink::Streams { stdout, .. }, Stream::Stdout) => stdout.push(bytes),
+            (Sink::Streams { stderr, .. }, Stream::Stderr) => stderr.push(bytes),
+            (Sink::Kept { stdout, .. }, Stream::Stdout) => stdout.extend_from_slice(bytes),
+            (Sink::Kept { stderr, .. }, Stream::Stderr) => stderr.extend_from_slice(bytes),
+        }
+    }
+
+    /// Sends an event, where events are sent.
+    ///
+    /// # Errors
+    /// An event that is too large for a frame.
+    pub fn event(&mut self, event: &Event) -> Result<(), frame::FrameError> {
+        if let Sink::Server(server) = self {
+            server.push(&frame::encode_event(event)?);
+            server.finish();
+        }
+        Ok(())
+    }
+
+    /// Sends bytes of the protocol that are no event: the greeting.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        if let Sink::Server(server) = self {
+            server.push(bytes);
+            server.finish();
+        }
+    }
+
+    /// The descriptors to poll for writing.
+    pub fn waiting(&self) -> Vec<BorrowedFd<'_>> {
+        match self {
+            Sink::Server(server) => server.waiting().into_iter().collect(),
+            Sink::Streams { stdout, stderr } => {
+                [stdout, stderr].into_iter().filter_map(Outbox::waiting).collect()
+            }
+            Sink::Kept { .. } => Vec::new(),
+        }
+    }
+
+    /// Writes what the readers take now.
+    pub fn flush(&mut self) {
+        self.each(Outbox::flush);
+    }
+
+    fn each(&mut self, act: impl Fn(&mut Outbox)) {
+        match self {
+            Sink::Server(server) => act(server),
+            Sink::Streams { stdout, stderr } => [stdout, stderr].into_iter().for_each(act),
+            Sink::Kept { .. } => {}
+        }
+    }
+
+    /// Whether the server has closed its end: a run for nobody.
+    pub fn is_broken(&self) -> bool {
+        matches!(self, Sink::Server(server) if server.broken)
+    }
+
+    /// Writes what still waits.
+    pub fn finish(&mut self) {
+        self.each(Outbox::finish);
+    }
+
+    /// What was kept, as text; invalid bytes are replaced.
+    pub fn into_kept(self) -> (Option<String>, Option<String>) {
+        let text = |bytes: Vec<u8>| Some(String::from_utf8_lossy(&bytes).into_owned());
+        match self {
+            Sink::Kept { stdout, stderr } => (text(stdout), text(stderr)),
+            Sink::Server(_) | Sink::Streams { .. } => (None, None),
+        }
+    }
+}

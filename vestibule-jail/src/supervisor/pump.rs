@@ -1,0 +1,305 @@
+//! The watch over a run: output, refused calls, the deadline, the server's hang-up, init's end.
+
+use super::denials::Denials;
+use super::outbox::Sink;
+use super::{Standing, diagnosis, end};
+use crate::control::{self, Report};
+use crate::trace::Trace;
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::read;
+use protocol::{
+    Ending, Measured, Outcome, Refusal, Script, Step, StepError, Stream, StreamTotals, Usage,
+};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// How much is read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// How a run ended for the supervisor.
+#[derive(Debug)]
+pub enum Verdict {
+    /// There is an outcome.
+    Ended(Box<Outcome>),
+    /// The server hung up or broke the order: the sandbox is gone, and nobody is told.
+    Abandoned,
+}
+
+/// What ended the watch.
+enum Cause {
+    Guest(i32),
+    InitEnded,
+    Failed(StepError),
+    TimedOut,
+    Overflow,
+    HungUp,
+}
+
+/// What a descriptor of the poll set is.
+#[derive(Clone, Copy)]
+enum Source {
+    Server,
+    Control,
+    Output(usize),
+    Denials,
+    Sink,
+}
+
+/// One output stream of the guest.
+struct Output {
+    stream: Stream,
+    pipe: Option<OwnedFd>,
+    totals: StreamTotals,
+}
+
+struct Watch<'a> {
+    control: OwnedFd,
+    server: Option<BorrowedFd<'a>>,
+    sink: &'a mut Sink,
+    outputs: [Output; 2],
+    denials: Denials,
+    trace: Trace,
+    cap: u64,
+    deadline: Instant,
+    guest_ready: bool,
+}
+
+/// Watches a run that has just been started, until nothing of it is left. `server` is the pipe
+/// whose end means: cancel.
+///
+/// # Errors
+/// A refusal if the guest never came to execute the interpreter.
+pub fn watch(
+    standing: Standing,
+    script: &Script,
+    server: Option<BorrowedFd<'_>>,
+    sink: &mut Sink,
+    trace: Trace,
+) -> Result<Verdict, Refusal> {
+    let started = Instant::now();
+    let Standing { init, pidfd, control, stdout, stderr, .. } = standing;
+    let output =
+        |stream, pipe| Output { stream, pipe: Some(pipe), totals: StreamTotals::default() };
+    let mut watch = Watch {
+        control,
+        server,
+        sink,
+        outputs: [output(Stream::Stdout, stdout), output(Stream::Stderr, stderr)],
+        denials: Denials::default(),
+        trace,
+        cap: script.output_bytes.get().into(),
+        deadline: started + Duration::from_secs(script.timeout_seconds.get().into()),
+        guest_ready: false,
+    };
+    let cause = watch.until_the_end();
+    end(init, &pidfd);
+    let wall = started.elapsed();
+    watch.drain();
+    watch.conclude(cause, wall)
+}
+
+impl Watch<'_> {
+    fn until_the_end(&mut self) -> Cause {
+        loop {
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Cause::TimedOut;
+            }
+            for source in self.wait(left) {
+                if let Some(cause) = self.attend(source) {
+                    return cause;
+                }
+            }
+        }
+    }
+
+    /// Waits until something happens, at most `left`, and tells where.
+    fn wait(&self, left: Duration) -> Vec<Source> {
+        let mut sources = vec![Source::Control];
+        let mut fds = vec![PollFd::new(self.control.as_fd(), PollFlags::POLLIN)];
+        let mut add = |source, fd, events| {
+            sources.push(source);
+            fds.push(PollFd::new(fd, events));
+        };
+        for (index, output) in self.outputs.iter().enumerate() {
+            if let Some(pipe) = &output.pipe {
+                add(Source::Output(index), pipe.as_fd(), PollFlags::POLLIN);
+            }
+        }
+        if let Some(fd) = self.denials.fd() {
+            add(Source::Denials, fd, PollFlags::POLLIN);
+        }
+        if let Some(fd) = self.server {
+            add(Source::Server, fd, PollFlags::POLLIN);
+        }
+        for fd in self.sink.waiting() {
+            add(Source::Sink, fd, PollFlags::POLLOUT);
+        }
+        // Rounded up, or the last millisecond would be spent turning.
+        let milliseconds = u32::try_from(left.as_millis() + 1).unwrap_or(u32::MAX);
+        let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
+        match poll(&mut fds, timeout) {
+            Ok(_) => {
+                let happened = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
+                let ready = sources.iter().zip(&fds).filter(|(_, fd)| happened(fd));
+                ready.map(|(source, _)| *source).collect()
+            }
+            Err(_) => Vec::new(),
+        }
+    }
+
+    fn attend(&mut self, source: Source) -> Option<Cause> {
+        match source {
+            Source::Server => Some(Cause::HungUp),
+            Source::Control => self.hear(),
+            Source::Denials => {
+                self.denials.answer();
+                None
+            }
+            Source::Output(index) => {
+                self.pass_on(index);
+                self.has_overflowed().then_some(Cause::Overflow)
+            }
+            Source::Sink => {
+                self.sink.flush();
+                self.sink.is_broken().then_some(Cause::HungUp)
+            }
+        }
+    }
+
+    /// A report of init or of the guest.
+    fn hear(&mut self) -> Option<Cause> {
+        match control::receive(self.control.as_fd()) {
+            Ok(Some((Report::GuestReady(steps), listener))) => {
+                self.guest_ready = true;
+                self.trace.extend(steps);
+                listener.into_iter().for_each(|listener| self.denials.listen(listener));
+                None
+            }
+            Ok(Some((Report::Failed(error, steps), _))) => {
+                self.trace.extend(steps);
+                Some(Cause::Failed(error))
+            }
+            Ok(Some((Report::Ended(status), _))) => Some(Cause::Guest(status)),
+            Ok(Some((Report::SandboxReady(_), _)) | None) | Err(_) => Some(Cause::InitEnded),
+        }
+    }
+
+    /// Reads once from a stream. False when nothing is there.
+    fn pass_on(&mut self, index: usize) -> bool {
+        let Some(output) = self.outputs.get_mut(index) else { return false };
+        let Some(pipe) = &output.pipe else { return false };
+        let mut buffer = [0; CHUNK];
+        match read(pipe, &mut buffer) {
+            Ok(0) => output.pipe = None,
+            Ok(length) => {
+                let room = self.cap.saturating_sub(output.totals.forwarded);
+                let taken = length.min(usize::try_from(room).unwrap_or(usize::MAX));
+                output.totals.seen += length as u64;
+                output.totals.forwarded += taken as u64;
+                if let Some(bytes) = buffer.get(..taken).filter(|bytes| !bytes.is_empty()) {
+                    self.sink.output(output.stream, bytes);
+                }
+                return true;
+            }
+            Err(Errno::EINTR) => return true,
+            Err(Errno::EAGAIN) => {}
+            Err(_) => output.pipe = None,
+        }
+        false
+    }
+
+    fn has_overflowed(&self) -> bool {
+        self.overflowed().is_some()
+    }
+
+    /// The stream that passed twice the cap.
+    fn overflowed(&self) -> Option<Stream> {
+        let over = |output: &&Output| output.totals.seen > 2 * self.cap;
+        self.outputs.iter().find(over).map(|output| output.stream)
+    }
+
+    /// Reads what the sandbox had written when it ended: its pipes hold that much and no more.
+    fn drain(&mut self) {
+        for index in 0..self.outputs.len() {
+            while self.pass_on(index) {}
+        }
+        while let Ok(Some((report, _))) = self.pending_report() {
+            if let Report::GuestReady(steps) | Report::Failed(_, steps) = report {
+                self.trace.extend(steps);
+            }
+        }
+    }
+
+    fn pending_report(&self) -> nix::Result<Option<(Report, Option<OwnedFd>)>> {
+        let mut fds = [PollFd::new(self.control.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut fds, PollTimeout::ZERO)? {
+            0 => Ok(None),
+            _ => control::receive(self.control.as_fd()),
+        }
+    }
+
+    fn conclude(mut self, cause: Cause, wall: Duration) -> Result<Verdict, Refusal> {
+        let step = Step::Exec;
+        let ending = match cause {
+            Cause::HungUp => return Ok(Verdict::Abandoned),
+            Cause::Failed(error) => return Err(diagnosis::explain_here(error)),
+            Cause::Guest(_) | Cause::InitEnded if !self.guest_ready => {
+                return Err(diagnosis::explain_here(StepError { step, errno: libc::ECHILD }));
+            }
+            // Whether a flood was still going on when it was noticed is a matter of chance; the
+            // verdict must not be.
+            Cause::Guest(_) | Cause::Overflow if self.has_overflowed() => {
+                Ending::Overflow(self.overflowed().unwrap_or(Stream::Stdout))
+            }
+            Cause::Guest(status) => ending_of(status),
+            Cause::Overflow | Cause::InitEnded => Ending::InitEnded,
+            Cause::TimedOut => Ending::TimedOut,
+        };
+        self.denials.close();
+        let [stdout, stderr] = self.outputs.map(|output| output.totals);
+        let (denied, denied_stopped) = self.denials.into_result();
+        Ok(Verdict::Ended(Box::new(Outcome {
+            ending,
+            stdout,
+            stderr,
+            usage: usage(wall),
+            limits_hit: Vec::new(),
+            denied,
+            denied_stopped,
+            steps: self.trace.take(),
+        })))
+    }
+}
+
+fn ending_of(status: i32) -> Ending {
+    if libc::WIFEXITED(status) {
+        Ending::Exited(libc::WEXITSTATUS(status) as u8)
+    } else {
+        Ending::Killed(libc::WTERMSIG(status))
+    }
+}
+
+/// Without a cgroup of the run's own, wall time is all that the guest cannot forge.
+fn usage(wall: Duration) -> Usage {
+    let missing = || Measured::Missing(super::level::NO_CGROUP.to_owned());
+    Usage {
+        wall_us: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
+        cpu_us: missing(),
+        mem_peak_bytes: missing(),
+        pids_peak: missing(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_status_is_taken_apart() {
+        assert_eq!(ending_of(3 << 8), Ending::Exited(3));
+        assert_eq!(ending_of(libc::SIGSEGV | 0x80), Ending::Killed(libc::SIGSEGV));
+    }
+}

@@ -1,0 +1,289 @@
+//! What the root file system offers: its top folders, what of `/etc` programs need, the
+//! interpreters, and what has to be covered.
+
+use crate::plan::{Entry, EntryKind, RootPlan};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::{FileStat, SFlag, fstat};
+use protocol::{Cause, Language, Refusal, Retry, Rootfs, Step, StepError};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// Of `/etc`: what programs need and anyone may read, whichever of it the distribution has. The
+/// folder of the python that is found (`python3.11`) comes on top.
+const ETC: &[&str] = &[
+    "ld.so.cache",
+    "alternatives",
+    "ssl/certs",
+    "ssl/openssl.cnf",
+    "pki",
+    "crypto-policies",
+    "ca-certificates",
+    "localtime",
+    "mime.types",
+    "python3",
+];
+
+/// On a host: `/usr`, and what stands beside it on one system or another.
+const HOST_TOP: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
+
+/// Top folders of an image that the sandbox makes itself or that hold nothing a program needs.
+const NOT_FROM_IMAGE: &[&str] =
+    &["proc", "sys", "dev", "run", "tmp", "etc", "boot", "mnt", "media", "workspace", "sandbox"];
+
+/// File systems that reach over a network or into a user's process, and may hang.
+const REMOTE: &[&str] =
+    &["nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse", "autofs"];
+
+/// The interpreters of a root file system, and why those that it lacks are missing.
+#[derive(Debug, Default)]
+pub struct Interpreters(pub Vec<(Language, Result<PathBuf, String>)>);
+
+impl Interpreters {
+    /// The path of a language's interpreter inside the sandbox.
+    ///
+    /// # Errors
+    /// A refusal that says where it was looked for.
+    pub fn path(&self, language: Language) -> Result<&Path, Refusal> {
+        let found = self.0.iter().find(|(known, _)| *known == language);
+        let reason = match found {
+            Some((_, Ok(path))) => return Ok(path),
+            Some((_, Err(reason))) => reason.as_str(),
+            None => "it was not looked for",
+        };
+        Err(Refusal {
+            what: format!("{language} cannot run: {reason}"),
+            cause: Cause::InterpreterMissing(language),
+            fix: format!(
+                "install {} with this machine's package manager, or point the root file system at \
+                 an image that has it",
+                language.program()
+            ),
+            retry: Retry::AfterFix,
+            at: None,
+        })
+    }
+}
+
+impl Interpreters {
+    /// Those that are there, as they are reported.
+    pub fn found(&self) -> Vec<protocol::Interpreter> {
+        let found = |(language, path): &(Language, Result<PathBuf, String>)| {
+            let path = path.as_ref().ok()?.clone();
+            Some(protocol::Interpreter { language: *language, path })
+        };
+        self.0.iter().filter_map(found).collect()
+    }
+}
+
+/// Opens a root file system and finds out what it is made of.
+///
+/// # Errors
+/// A refusal if the folder cannot be opened or holds no system.
+pub fn plan(source: &Rootfs, environment: &[(String, String)]) -> Result<RootPlan, Refusal> {
+    let folder = match source {
+        Rootfs::Host => Path::new("/"),
+        Rootfs::Image(path) => path,
+    };
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let base = openat2(AT_FDCWD, folder, how).map_err(|errno| unusable(folder, source, errno))?;
+    let names = match source {
+        Rootfs::Host => HOST_TOP.iter().map(PathBuf::from).collect(),
+        Rootfs::Image(_) => image_top(folder),
+    };
+    let top = entries(base.as_fd(), names);
+    if !top.iter().any(|entry| entry.name == Path::new("usr") && entry.kind == EntryKind::Folder) {
+        return Err(unusable(folder, source, Errno::ENOENT));
+    }
+    let interpreters = find_interpreters(base.as_fd(), source, environment, &top);
+    let masks = masks(base.as_fd(), source, &interpreters);
+    let etc =
+        entries(base.as_fd(), etc_names(&interpreters)).into_iter().filter_map(below_etc).collect();
+    let paths =
+        interpreters.into_iter().map(|(language, found)| (language, found.map(|at| at.path)));
+    let interpreters = Interpreters(paths.collect());
+    Ok(RootPlan { source: source.clone(), base: folder.to_owned(), top, etc, masks, interpreters })
+}
+
+fn unusable(folder: &Path, source: &Rootfs, errno: Errno) -> Refusal {
+    let (what, fix) = match source {
+        Rootfs::Host => (
+            "this machine has no /usr that programs could be taken from".to_owned(),
+            "use an unpacked image as the root file system",
+        ),
+        Rootfs::Image(_) => (
+            format!("the image folder {} is not usable", folder.display()),
+            "check that the folder exists, is reached without symbolic links and holds /usr",
+        ),
+    };
+    Refusal {
+        what,
+        cause: Cause::Rootfs,
+        fix: fix.to_owned(),
+        retry: Retry::AfterFix,
+        at: Some(StepError { step: Step::OpenRootfs, errno: errno as i32 }),
+    }
+}
+
+/// Every top folder of an image but those that the sandbox makes itself.
+fn image_top(folder: &Path) -> Vec<PathBuf> {
+    let wanted = |name: &PathBuf| name.to_str().is_some_and(|name| !NOT_FROM_IMAGE.contains(&name));
+    names_in(folder).into_iter().filter(wanted).collect()
+}
+
+fn names_in(folder: &Path) -> Vec<PathBuf> {
+    let Ok(listing) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut names: Vec<PathBuf> =
+        listing.filter_map(|entry| Some(PathBuf::from(entry.ok()?.file_name()))).collect();
+    names.sort();
+    names
+}
+
+/// The names of [`ETC`], and the folder of the python that was found.
+fn etc_names(interpreters: &[(Language, Result<Found, String>)]) -> Vec<PathBuf> {
+    let pythons = interpreters.iter().filter(|(language, _)| *language == Language::Python);
+    let version = pythons.filter_map(|(_, found)| found.as_ref().ok()?.real.file_name());
+    let mut names: Vec<PathBuf> = ETC.iter().map(PathBuf::from).collect();
+    names.extend(version.map(PathBuf::from).filter(|name| name != Path::new("python3")));
+    names.into_iter().map(|name| Path::new("etc").join(name)).collect()
+}
+
+fn below_etc(entry: Entry) -> Option<Entry> {
+    let name = entry.name.strip_prefix("etc").ok()?.to_owned();
+    Some(Entry { name, ..entry })
+}
+
+/// Those of `names` that exist below `base` and that anyone may read, with what they are.
+fn entries(base: BorrowedFd<'_>, names: Vec<PathBuf>) -> Vec<Entry> {
+    let entry = |name: PathBuf| Some(Entry { kind: entry_kind(base, &name)?, name });
+    names.into_iter().filter_map(entry).collect()
+}
+
+fn entry_kind(base: BorrowedFd<'_>, name: &Path) -> Option<EntryKind> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let opened = openat2(base, name, how).ok()?;
+    let status = fstat(&opened).ok()?;
+    match file_type(&status) {
+        SFlag::S_IFLNK => {
+            let target = nix::fcntl::readlinkat(&opened, "").ok()?;
+            Some(EntryKind::Link(PathBuf::from(target)))
+        }
+        SFlag::S_IFDIR if status.st_mode & 0o005 == 0o005 => Some(EntryKind::Folder),
+        SFlag::S_IFREG if status.st_mode & 0o004 == 0o004 => Some(EntryKind::File),
+        _ => None,
+    }
+}
+
+fn file_type(status: &FileStat) -> SFlag {
+    SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT
+}
+
+/// An interpreter: its path inside, and where its links lead.
+struct Found {
+    path: PathBuf,
+    real: PathBuf,
+}
+
+fn find_interpreters(
+    base: BorrowedFd<'_>,
+    source: &Rootfs,
+    environment: &[(String, String)],
+    top: &[Entry],
+) -> Vec<(Language, Result<Found, String>)> {
+    let folders = match source {
+        Rootfs::Host => vec!["/usr/bin".to_owned()],
+        Rootfs::Image(_) => {
+            let path = environment.iter().find(|(name, _)| name == "PATH");
+            let path = path.map_or(super::environment::DEFAULT_PATH, |(_, value)| value);
+            path.split(':').filter(|folder| folder.starts_with('/')).map(str::to_owned).collect()
+        }
+    };
+    let find = |language: Language| {
+        let mut reason = None;
+        for folder in &folders {
+            let path = Path::new(folder).join(language.program());
+            match find_interpreter(base, &path, top) {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(hidden) => reason = Some(hidden),
+            }
+        }
+        let place = folders.join(", ");
+        Err(reason.unwrap_or_else(|| format!("there is no {} in {place}", language.program())))
+    };
+    Language::ALL.into_iter().map(|language| (language, find(language))).collect()
+}
+
+/// `None` if there is no such program; an error text if it leads to where the sandbox cannot see.
+fn find_interpreter(
+    base: BorrowedFd<'_>,
+    path: &Path,
+    top: &[Entry],
+) -> Result<Option<Found>, String> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let Ok(opened) = openat2(base, path, how) else { return Ok(None) };
+    let regular = fstat(&opened)
+        .is_ok_and(|status| file_type(&status) == SFlag::S_IFREG && status.st_mode & 0o111 != 0);
+    if !regular {
+        return Ok(None);
+    }
+    let Some(real) = real_path(base, &opened) else { return Ok(None) };
+    let first = real.components().nth(1).map(|part| PathBuf::from(part.as_os_str()));
+    let visible = top
+        .iter()
+        .any(|entry| Some(&entry.name) == first.as_ref() && entry.kind == EntryKind::Folder);
+    if !visible || real.starts_with("/usr/src") {
+        return Err(format!(
+            "{} leads to {}, which the sandbox does not show",
+            path.display(),
+            real.display()
+        ));
+    }
+    Ok(Some(Found { path: path.to_owned(), real }))
+}
+
+/// Where a descriptor really lies, as an absolute path below `base`.
+fn real_path(base: BorrowedFd<'_>, opened: &OwnedFd) -> Option<PathBuf> {
+    let place = |fd: i32| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
+    let below = place(opened.as_raw_fd())?;
+    let below = below.strip_prefix(place(base.as_raw_fd())?).ok()?.to_owned();
+    Some(Path::new("/").join(below))
+}
+
+/// `/usr/src`, `/usr/local` unless an interpreter lies there (both on a host only), and network
+/// file systems below `/usr`.
+fn masks(
+    base: BorrowedFd<'_>,
+    source: &Rootfs,
+    interpreters: &[(Language, Result<Found, String>)],
+) -> Vec<PathBuf> {
+    if *source != Rootfs::Host {
+        return Vec::new();
+    }
+    let leads_to_local = interpreters
+        .iter()
+        .any(|(_, found)| found.as_ref().is_ok_and(|at| at.real.starts_with("/usr/local")));
+    let mut masks = vec![PathBuf::from("/usr/src")];
+    if !leads_to_local {
+        masks.push(PathBuf::from("/usr/local"));
+    }
+    masks.retain(|mask| entry_kind(base, mask) == Some(EntryKind::Folder));
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let remote = crate::mountinfo::parse(&mounts)
+        .filter(|mount| mount.point.starts_with("/usr") && is_remote(mount.filesystem))
+        .map(|mount| mount.point);
+    let covered = masks.clone();
+    masks.extend(remote.filter(|point| !covered.iter().any(|mask| point.starts_with(mask))));
+    masks
+}
+
+fn is_remote(filesystem: &str) -> bool {
+    let kind = filesystem.split('.').next().unwrap_or(filesystem);
+    REMOTE.contains(&kind)
+}

@@ -1,0 +1,189 @@
+//! Processes: the clone of init, the fork of the guest, signals by pidfd, capability sets.
+
+use super::check;
+use nix::errno::Errno;
+use nix::unistd::{ForkResult, Pid};
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Which side of [`clone_init`] the caller is on.
+pub enum Cloned {
+    /// The supervisor: init's pid here, and a descriptor for it.
+    Supervisor(Pid, OwnedFd),
+    /// Init, PID 1 of the new namespaces.
+    Init(SingleThread),
+}
+
+/// Known only to a process that was cloned from one of a single thread, and so has one itself.
+pub struct SingleThread(());
+
+/// The namespaces of a sandbox.
+pub const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWCGROUP;
+
+/// Clones the calling process into new namespaces of all seven kinds, as `clone3(2)` with
+/// `CLONE_PIDFD`. Linux 5.3. Memory is copied, as by `fork`.
+///
+/// # Errors
+/// The errno of `clone3(2)`; `EDEADLK` if the process has more than one thread: the child would
+/// see no other, and would wait for ever for a lock that another one held.
+pub fn clone_init() -> nix::Result<Cloned> {
+    if threads() != 1 {
+        return Err(Errno::EDEADLK);
+    }
+    let mut pidfd: RawFd = -1;
+    let flags = NAMESPACES | libc::CLONE_PIDFD;
+    // SAFETY: `clone_args` is plain data for which all zeroes is a valid value.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = flags as u64;
+    args.pidfd = (&raw mut pidfd) as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    // SAFETY: without CLONE_VM the child runs on a copy of this stack; `args` is valid, and `pidfd`
+    // outlives the call; there is a single thread, so no lock can be held by another one.
+    match check(unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of_val(&args)) })? {
+        0 => Ok(Cloned::Init(SingleThread(()))),
+        // SAFETY: the kernel has stored a new descriptor in `pidfd`.
+        pid => Ok(Cloned::Supervisor(Pid::from_raw(pid as i32), unsafe {
+            OwnedFd::from_raw_fd(pidfd)
+        })),
+    }
+}
+
+/// How many threads the calling process has.
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// Forks the calling process.
+///
+/// # Errors
+/// The errno of `fork(2)`.
+pub fn fork(_alone: SingleThread) -> nix::Result<ForkResult> {
+    // SAFETY: there is a single thread, so no lock can be held by another one in the child.
+    unsafe { nix::unistd::fork() }
+}
+
+/// Waits for any child and returns its raw status of `waitpid(2)`.
+///
+/// # Errors
+/// The errno of `waitpid(2)`; `ECHILD` when there is none.
+pub fn reap() -> nix::Result<(Pid, i32)> {
+    let mut status = 0;
+    // SAFETY: `status` outlives the call.
+    let pid = Errno::result(unsafe { libc::waitpid(-1, &raw mut status, 0) })?;
+    Ok((Pid::from_raw(pid), status))
+}
+
+/// Empties the NIS domain name of the calling process's UTS namespace.
+///
+/// # Errors
+/// The errno of `setdomainname(2)`.
+pub fn clear_domain_name() -> nix::Result<()> {
+    // SAFETY: a name of length 0 is never read.
+    Errno::result(unsafe { libc::setdomainname(c"".as_ptr(), 0) }).map(drop)
+}
+
+/// Ends the process at once, without running anything that the program registered for its exit.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` does not return and touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Sends SIGKILL to the process behind a pidfd. Linux 5.1.
+///
+/// # Errors
+/// The errno of `pidfd_send_signal(2)`; `ESRCH` if it is gone.
+pub fn kill(pidfd: BorrowedFd<'_>) -> nix::Result<()> {
+    // SAFETY: only numbers and a null pointer, which the call takes for "no siginfo".
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            libc::SIGKILL,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    })?;
+    Ok(())
+}
+
+/// Empties the bounding set, whatever number of capabilities the kernel knows.
+///
+/// # Errors
+/// The errno of `prctl(PR_CAPBSET_DROP)`.
+pub fn drop_bounding_set() -> nix::Result<()> {
+    for capability in 0.. {
+        // SAFETY: only numbers are passed.
+        match Errno::result(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }) {
+            Ok(_) => {}
+            Err(Errno::EINVAL) if capability > 0 => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Locks the secure bits so that no exec and no change of uid can bring a capability back.
+///
+/// # Errors
+/// The errno of `prctl(PR_SET_SECUREBITS)`. Linux 4.3 for the ambient bits.
+pub fn lock_securebits() -> nix::Result<()> {
+    const BITS: libc::c_ulong = 0b1110_1111; // NOROOT, NO_SETUID_FIXUP, NO_CAP_AMBIENT_RAISE and all locks
+    // SAFETY: only numbers are passed.
+    Errno::result(unsafe { libc::prctl(libc::PR_SET_SECUREBITS, BITS, 0, 0, 0) }).map(drop)
+}
+
+/// Joins a new, anonymous session keyring.
+///
+/// # Errors
+/// The errno of `keyctl(KEYCTL_JOIN_SESSION_KEYRING)`.
+pub fn join_session_keyring() -> nix::Result<()> {
+    // SAFETY: a null name asks for an anonymous keyring.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_keyctl,
+            libc::KEYCTL_JOIN_SESSION_KEYRING,
+            std::ptr::null::<libc::c_char>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// Resets the disposition of every signal to its default.
+pub fn default_signals() {
+    for signal in 1..=64 {
+        // SAFETY: the default disposition installs no handler. SIGKILL, SIGSTOP and the numbers that
+        // libc keeps for itself refuse, which is as good.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// Overwrites the memory that `/proc/PID/cmdline` shows, the path of this program included: a child
+/// keeps a copy of it, and shows it to whoever shares its PID namespace.
+pub fn wipe_arguments() {
+    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
+    let Some((_, fields)) = stat.rsplit_once(')') else { return };
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    // proc(5): arg_start and arg_end are fields 48 and 49; the list here starts at field 3.
+    let address = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<usize>().ok());
+    let (Some(start), Some(end)) = (address(48), address(49)) else { return };
+    if start == 0 || start >= end {
+        return;
+    }
+    // SAFETY: the kernel placed the argument strings at start..end when this program was executed;
+    // they are writable, and the standard library has handed out copies only.
+    unsafe { std::ptr::write_bytes(start as *mut u8, 0, end - start) };
+}
+
+/// Executes a program. Returns only on failure.
+pub fn execute(program: &CString, arguments: &[CString], environment: &[CString]) -> Errno {
+    match nix::unistd::execve(program, arguments, environment) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    }
+}
