@@ -201,6 +201,14 @@ pub fn open_source(path: &Path) -> nix::Result<OwnedFd> {
     openat2(AT_FDCWD, path, how)
 }
 
+/// Opens `path` below `base` as if `base` were the root, without following its last component.
+pub fn open_within(base: BorrowedFd<'_>, path: &Path) -> nix::Result<OwnedFd> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    openat2(base, path, how)
+}
+
 /// Restricts mounts by path, keeping the flags they have: an unprivileged remount may only add.
 fn remount_all(wanted: &[(PathBuf, Attributes, bool)]) -> nix::Result<()> {
     let table = std::fs::read_to_string("/proc/self/mountinfo")

@@ -1,7 +1,7 @@
 //! The folders of the sandbox that come from the machine or are made anew: system folders, `/tmp`,
 //! `/workspace` and `/sandbox`.
 
-use super::mounter::{BYTES_PER_INODE, Mounter, open_source};
+use super::mounter::{BYTES_PER_INODE, Mounter, open_source, open_within};
 use crate::plan::{Entry, EntryKind, RootPlan, Workspace};
 use crate::sys::mount::Attributes;
 use nix::errno::Errno;
@@ -19,7 +19,8 @@ pub fn mount(world: &mut Mounter, root: &RootPlan) -> nix::Result<()> {
     Ok(())
 }
 
-/// Takes one entry over from `source` below `base` to `target`.
+/// Takes one entry over from `source` below `base` to `target`. Links on the way to it stay within
+/// the root file system: an image's must not lead to the machine's files.
 pub fn take_over(
     world: &mut Mounter,
     base: BorrowedFd<'_>,
@@ -30,12 +31,14 @@ pub fn take_over(
     match kind {
         EntryKind::Link(to) => world.link(target, to),
         EntryKind::Folder => {
+            let folder = open_within(base, source)?;
             world.folder(target)?;
-            world.clone(base, source, target, Attributes::READ_ONLY, true)
+            world.clone(folder.as_fd(), Path::new(""), target, Attributes::READ_ONLY, true)
         }
         EntryKind::File => {
+            let file = open_within(base, source)?;
             world.file(target, b"")?;
-            world.clone(base, source, target, Attributes::READ_ONLY, false)
+            world.clone(file.as_fd(), Path::new(""), target, Attributes::READ_ONLY, false)
         }
     }
 }

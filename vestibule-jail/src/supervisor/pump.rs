@@ -44,7 +44,21 @@ enum Source {
     Control,
     Output(usize),
     Denials,
+    /// No process with the filter is left.
+    NoMoreDenials,
     Sink,
+}
+
+impl Source {
+    /// A listener that hangs up would be reported again and again.
+    fn seen(self, events: Option<PollFlags>) -> Source {
+        match (self, events) {
+            (Source::Denials, Some(events)) if !events.contains(PollFlags::POLLIN) => {
+                Source::NoMoreDenials
+            }
+            (source, _) => source,
+        }
+    }
 }
 
 /// One output stream of the guest.
@@ -142,9 +156,8 @@ impl Watch<'_> {
         let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
         match poll(&mut fds, timeout) {
             Ok(_) => {
-                let happened = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
-                let ready = sources.iter().zip(&fds).filter(|(_, fd)| happened(fd));
-                ready.map(|(source, _)| *source).collect()
+                let ready = sources.iter().zip(&fds).filter(|(_, fd)| fd.any().unwrap_or(true));
+                ready.map(|(source, fd)| source.seen(fd.revents())).collect()
             }
             Err(_) => Vec::new(),
         }
@@ -156,6 +169,10 @@ impl Watch<'_> {
             Source::Control => self.hear(),
             Source::Denials => {
                 self.denials.answer();
+                None
+            }
+            Source::NoMoreDenials => {
+                self.denials.close();
                 None
             }
             Source::Output(index) => {
