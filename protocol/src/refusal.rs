@@ -88,13 +88,17 @@ pub struct Refusal {
     pub at: Option<StepError>,
 }
 
+impl Refusal {
+    /// What, where and the fix, for a reader who has no client to restart.
+    pub fn without_retry(&self) -> String {
+        let at = self.at.map_or_else(String::new, |at| format!(" ({at})"));
+        format!("{}{at}. Fix: {}.", self.what, self.fix)
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.what)?;
-        if let Some(at) = self.at {
-            write!(f, " ({at})")?;
-        }
-        write!(f, ". Fix: {}", self.fix)?;
+        f.write_str(self.without_retry().trim_end_matches('.'))?;
         f.write_str(match self.retry {
             Retry::Now => "; then call again.",
             Retry::AfterFix => "; then call again, no restart is needed.",

@@ -106,12 +106,16 @@ fn print_spec() -> io::Result<()> {
     writeln!(io::stdout(), "{text}")
 }
 
-/// A complete spec: this folder as the workspace, the server's default limits.
+/// A complete spec: this folder as the workspace, or the server's where this one must not be given
+/// away, and the server's default limits.
 fn example() -> Result<RunSpec, Box<dyn std::error::Error + Send + Sync>> {
+    let here = std::env::current_dir()?.canonicalize()?;
+    let home = std::env::home_dir().unwrap_or_default();
+    let workspace = if home.starts_with(&here) { home.join(".vestibule/workspace") } else { here };
     Ok(RunSpec {
         prepare: Sandbox {
             rootfs: Rootfs::Host,
-            workspace: std::env::current_dir()?.canonicalize()?,
+            workspace,
             workspace_read_only: false,
             limits: Limits {
                 memory_mib: MemoryMib::new(256)?,
@@ -224,8 +228,8 @@ fn sink(keep: bool) -> io::Result<Sink> {
         return Ok(Sink::Kept { stdout: Vec::new(), stderr: Vec::new() });
     }
     Ok(Sink::Streams {
-        stdout: Outbox::new(io::stdout().as_fd().try_clone_to_owned()?)?,
-        stderr: Outbox::new(io::stderr().as_fd().try_clone_to_owned()?)?,
+        stdout: Outbox::new(io::stdout().as_fd().try_clone_to_owned()?),
+        stderr: Outbox::new(io::stderr().as_fd().try_clone_to_owned()?),
     })
 }
 
@@ -262,7 +266,7 @@ fn print(arguments: &Arguments, result: &Result_) {
 
 fn in_words(result: &Result_, out: &mut impl Write) -> io::Result<()> {
     if let Some(refusal) = &result.refused {
-        return writeln!(out, "Blocked: {refusal}");
+        return writeln!(out, "Blocked: {}", refusal.without_retry());
     }
     if let Some(outcome) = &result.outcome {
         writeln!(out, "ending: {:?}", outcome.ending)?;

@@ -19,13 +19,14 @@ pub fn serve() -> Result<(), FrameError> {
     let output = duplicate(&std::io::stdout())?;
     let mut sink = Sink::Server(output);
     sink.raw(&protocol::frame::encode_hello(&Hello::ours()));
-    let Some(ToJail::Hello(theirs)) = ToJail::read(&mut input)? else {
-        return Err(out_of_order("a greeting"));
-    };
-    let Some(sandbox) = next_prepare(&mut input)? else { return Ok(()) };
-    if theirs.protocol != PROTOCOL_VERSION {
-        return sink.event(&Event::Refused(other_version(&theirs)));
+    match ToJail::read(&mut input)? {
+        None => return Ok(()),
+        // The greeting has told the server all that it can understand.
+        Some(ToJail::Hello(theirs)) if theirs.protocol != PROTOCOL_VERSION => return Ok(()),
+        Some(ToJail::Hello(_)) => {}
+        Some(other) => return Err(out_of_order("a greeting", &other)),
     }
+    let Some(sandbox) = next_prepare(&mut input)? else { return Ok(()) };
     if let Err(error) = sandbox.check() {
         return sink.event(&Event::Refused(bad_request(&error.to_string())));
     }
@@ -59,7 +60,7 @@ fn next_prepare(input: &mut impl Read) -> Result<Option<Sandbox>, FrameError> {
     match ToJail::read(input)? {
         None => Ok(None),
         Some(ToJail::Request(Request::Prepare(sandbox))) => Ok(Some(sandbox)),
-        Some(_) => Err(out_of_order("Prepare")),
+        Some(other) => Err(out_of_order("Prepare", &other)),
     }
 }
 
@@ -87,7 +88,7 @@ fn next_execute(
     match ToJail::read(input)? {
         None => Ok(Next::HungUp),
         Some(ToJail::Request(Request::Execute(script))) => Ok(Next::Script(script)),
-        Some(_) => Err(out_of_order("Execute")),
+        Some(other) => Err(out_of_order("Execute", &other)),
     }
 }
 
@@ -102,23 +103,13 @@ fn sandbox_ended() -> Refusal {
     }
 }
 
-fn out_of_order(expected: &'static str) -> FrameError {
-    FrameError::Order { expected, got: "another frame" }
-}
-
-fn other_version(theirs: &Hello) -> Refusal {
-    Refusal {
-        what: format!(
-            "vestibule-mcp {} speaks protocol {}, vestibule-jail {} speaks {PROTOCOL_VERSION}",
-            theirs.version,
-            theirs.protocol,
-            env!("CARGO_PKG_VERSION")
-        ),
-        cause: Cause::Version,
-        fix: "install both programs from one release".to_owned(),
-        retry: Retry::AfterRestart,
-        at: None,
-    }
+fn out_of_order(expected: &'static str, got: &ToJail) -> FrameError {
+    let got = match got {
+        ToJail::Hello(_) => "a greeting",
+        ToJail::Request(Request::Prepare(_)) => "Prepare",
+        ToJail::Request(Request::Execute(_)) => "Execute",
+    };
+    FrameError::Order { expected, got }
 }
 
 /// A refusal of a request that no sandbox can be built from.
@@ -134,7 +125,7 @@ pub fn bad_request(what: &str) -> Refusal {
 
 fn duplicate(output: &impl AsFd) -> Result<supervisor::Outbox, FrameError> {
     let owned: OwnedFd = output.as_fd().try_clone_to_owned()?;
-    supervisor::Outbox::new(owned).map_err(|errno| FrameError::Io(errno.into()))
+    Ok(supervisor::Outbox::new(owned))
 }
 
 /// Standard input without a buffer: what is buffered here could not be polled for.

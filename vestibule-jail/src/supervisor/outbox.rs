@@ -1,8 +1,9 @@
 //! Where events and output go. Nothing here ever waits for a reader while a run goes on: what a
-//! slow reader has not taken yet is kept, and is bounded by the output caps.
+//! slow reader has not taken yet is kept, and is bounded by the output caps. The descriptors are not
+//! set to non-blocking: that would outlive this process in whoever shares them, such as a shell.
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
 use protocol::{Event, Stream, frame};
@@ -17,15 +18,13 @@ pub struct Outbox {
     broken: bool,
 }
 
+/// What a pipe that polls as writable takes without waiting, pipe(7).
+const SURE: usize = libc::PIPE_BUF;
+
 impl Outbox {
-    /// An outbox for a descriptor, which is set to non-blocking.
-    ///
-    /// # Errors
-    /// The errno of `fcntl(2)`.
-    pub fn new(fd: OwnedFd) -> nix::Result<Outbox> {
-        let flags = OFlag::from_bits_truncate(fcntl(&fd, FcntlArg::F_GETFL)?);
-        fcntl(&fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-        Ok(Outbox { fd, bytes: Vec::new(), sent: 0, broken: false })
+    /// An outbox for a descriptor.
+    pub fn new(fd: OwnedFd) -> Outbox {
+        Outbox { fd, bytes: Vec::new(), sent: 0, broken: false }
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -34,9 +33,12 @@ impl Outbox {
     }
 
     /// Writes what the reader takes now.
-    pub fn flush(&mut self) {
+    fn flush(&mut self) {
         while let Some(rest) = self.bytes.get(self.sent..).filter(|rest| !rest.is_empty()) {
-            match write(&self.fd, rest) {
+            if !self.is_ready(PollTimeout::ZERO) {
+                return;
+            }
+            match write(&self.fd, rest.get(..SURE).unwrap_or(rest)) {
                 Ok(written) => self.sent += written,
                 Err(Errno::EINTR) => {}
                 Err(Errno::EAGAIN) => return,
@@ -50,19 +52,22 @@ impl Outbox {
         self.sent = 0;
     }
 
+    /// Whether a write would not wait, or would fail.
+    fn is_ready(&self, timeout: PollTimeout) -> bool {
+        let mut fds = [PollFd::new(self.fd.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut fds, timeout).is_ok_and(|ready| ready > 0)
+    }
+
     /// The descriptor to poll for writing, while something waits.
-    pub fn waiting(&self) -> Option<BorrowedFd<'_>> {
+    fn waiting(&self) -> Option<BorrowedFd<'_>> {
         (!self.bytes.is_empty()).then(|| self.fd.as_fd())
     }
 
     /// Writes everything, as long as there is a reader.
     fn finish(&mut self) {
-        while let Some(fd) = self.waiting() {
-            let mut fds = [PollFd::new(fd, PollFlags::POLLOUT)];
-            match poll(&mut fds, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => self.flush(),
-                Err(_) => return,
-            }
+        while self.waiting().is_some() {
+            self.is_ready(PollTimeout::NONE);
+            self.flush();
         }
     }
 }

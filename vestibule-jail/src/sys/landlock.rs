@@ -78,3 +78,42 @@ pub fn restrict_writes(folders: &[BorrowedFd<'_>]) -> nix::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_restricted_thread_writes_where_it_may_and_nowhere_else() {
+        if abi() < 2 {
+            eprintln!("skipped: this kernel has no Landlock ABI 2");
+            return;
+        }
+        let base = std::env::temp_dir().join(format!("landlock-{}", std::process::id()));
+        let (may, may_not) = (base.join("may"), base.join("may-not"));
+        std::fs::create_dir_all(&may).unwrap();
+        std::fs::create_dir_all(&may_not).unwrap();
+        std::fs::write(may_not.join("there"), "kept").unwrap();
+        let (inside, outside) = (may.clone(), may_not.clone());
+        // The restriction holds for the thread that asks for it and for what that starts.
+        let restricted = std::thread::spawn(move || {
+            nix::sys::prctl::set_no_new_privs().unwrap();
+            let folder = std::fs::File::open(&inside).unwrap();
+            restrict_writes(&[folder.as_fd()]).unwrap();
+            std::fs::write(inside.join("new"), "x").unwrap();
+            std::fs::rename(inside.join("new"), inside.join("other")).unwrap();
+            let denied = |done: std::io::Result<()>| {
+                assert_eq!(done.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
+            };
+            denied(std::fs::write(outside.join("new"), "x"));
+            denied(std::fs::write(outside.join("there"), "changed"));
+            denied(std::fs::remove_file(outside.join("there")));
+            denied(std::fs::create_dir(outside.join("folder")));
+            assert_eq!(std::fs::read_to_string(outside.join("there")).unwrap(), "kept");
+        });
+        let done = restricted.join();
+        std::fs::remove_dir_all(&base).unwrap();
+        assert!(done.is_ok());
+    }
+}
