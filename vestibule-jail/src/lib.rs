@@ -16,6 +16,7 @@ pub mod guest;
 pub mod mountinfo;
 pub mod pipe;
 pub mod plan;
+pub mod procfs;
 pub mod sandbox;
 pub mod status;
 pub mod supervisor;

@@ -1,6 +1,7 @@
 //! Reading `/proc/PID/status`, proc(5).
 
-use std::io;
+use crate::procfs;
+use std::path::Path;
 
 /// The lines of a status that say what a process may do.
 #[derive(Debug, Default, PartialEq)]
@@ -30,9 +31,9 @@ impl Status {
 /// Reads a status file.
 ///
 /// # Errors
-/// What reading the file gives.
-pub fn read(path: &str) -> io::Result<Status> {
-    std::fs::read_to_string(path).map(|text| parse(&text))
+/// The errno of reading the file.
+pub fn read(path: &Path) -> nix::Result<Status> {
+    procfs::read(path).map(|text| parse(&text))
 }
 
 fn parse(text: &str) -> Status {

@@ -211,8 +211,7 @@ pub fn open_within(base: BorrowedFd<'_>, path: &Path) -> nix::Result<OwnedFd> {
 
 /// Restricts mounts by path, keeping the flags they have: an unprivileged remount may only add.
 fn remount_all(wanted: &[(PathBuf, Attributes, bool)]) -> nix::Result<()> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo")
-        .map_err(|error| super::identity::errno(&error))?;
+    let table = crate::procfs::read(Path::new("/proc/self/mountinfo"))?;
     for mounted in crate::mountinfo::parse(&table) {
         let covers = |(path, _, recursive): &&(PathBuf, Attributes, bool)| {
             *path == mounted.point || (*recursive && mounted.point.starts_with(path))

@@ -1,9 +1,8 @@
 //! Reading back what was built: nothing is claimed that was not seen. Capabilities and
 //! `no_new_privs` are read back by the guest, which has them from init.
 
-use super::identity::errno;
-use crate::mountinfo;
 use crate::plan::Plan;
+use crate::{mountinfo, procfs};
 use nix::errno::Errno;
 use std::ffi::OsString;
 use std::path::Path;
@@ -19,7 +18,7 @@ const NAMESPACES: &[&str] = &["user", "pid", "mnt", "net", "uts", "ipc", "cgroup
 /// # Errors
 /// Errno 0 (`UnknownErrno`) where something is not as it must be.
 pub fn sandbox(plan: &Plan) -> nix::Result<()> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").map_err(|error| errno(&error))?;
+    let table = procfs::read(Path::new("/proc/self/mountinfo"))?;
     let fresh = namespaces()?.iter().zip(&plan.outside).all(|(inside, outside)| inside != outside);
     if fresh && mounts_hold(&table, plan) { Ok(()) } else { Err(Errno::UnknownErrno) }
 }

@@ -3,21 +3,19 @@
 use crate::status;
 use nix::sys::utsname::uname;
 use protocol::{Cause, Refusal, Retry, Step, StepError};
+use std::path::Path;
 
 /// The oldest kernel that has all the jail needs: `close_range(2)`.
 const OLDEST: (u32, u32) = (5, 9);
 
 /// Refuses uid 0 in any form and any permitted capability.
 pub fn privileges() -> Result<(), Refusal> {
-    let status = status::read("/proc/self/status").map_err(|error| Refusal {
+    let status = status::read(Path::new("/proc/self/status")).map_err(|errno| Refusal {
         what: "the own privileges cannot be read from /proc/self/status".to_owned(),
         cause: Cause::Other,
         fix: "mount /proc".to_owned(),
         retry: Retry::AfterFix,
-        at: Some(StepError {
-            step: Step::CheckPrivileges,
-            errno: error.raw_os_error().unwrap_or(0),
-        }),
+        at: Some(StepError { step: Step::CheckPrivileges, errno: errno as i32 }),
     })?;
     let what = if status.uids.len() != 3 || status.uids.contains(&0) {
         "the jail does not run as root (uid 0)"

@@ -1,6 +1,6 @@
 //! From a failed step to its cause and fix, told apart by evidence from `/proc`.
 
-use crate::{mountinfo, status};
+use crate::{mountinfo, procfs, status};
 use nix::errno::Errno;
 use protocol::{Cause, Refusal, Retry, Step, StepError};
 use std::path::Path;
@@ -29,9 +29,9 @@ impl Evidence {
     }
 
     fn below(proc: &Path) -> Evidence {
-        let text = |name: &str| std::fs::read_to_string(proc.join(name)).ok();
+        let text = |name: &str| procfs::read(&proc.join(name)).ok();
         let word = |name: &str| text(name).map(|text| text.trim_matches(['\0', '\n']).to_owned());
-        let status = status::read(&proc.join("self/status").to_string_lossy());
+        let status = status::read(&proc.join("self/status"));
         let mounts = text("self/mountinfo").unwrap_or_default();
         let covers = |mount: &mountinfo::Mount<'_>| {
             mount.point.starts_with("/proc") && mount.point != Path::new("/proc")

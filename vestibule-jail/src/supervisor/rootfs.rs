@@ -274,7 +274,7 @@ fn masks(
         masks.push(PathBuf::from("/usr/local"));
     }
     masks.retain(|mask| entry_kind(base, mask) == Some(EntryKind::Folder));
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let mounts = crate::procfs::read(Path::new("/proc/self/mountinfo")).unwrap_or_default();
     let remote = crate::mountinfo::parse(&mounts)
         .filter(|mount| mount.point.starts_with("/usr") && is_remote(mount.filesystem))
         .map(|mount| mount.point);

@@ -5,6 +5,7 @@ use nix::errno::Errno;
 use nix::unistd::{ForkResult, Pid};
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
 /// Which side of [`clone_init`] the caller is on.
 pub enum Cloned {
@@ -166,7 +167,7 @@ pub fn default_signals() {
 /// Overwrites the memory that `/proc/PID/cmdline` shows, the path of this program included: a child
 /// keeps a copy of it, and shows it to whoever shares its PID namespace.
 pub fn wipe_arguments() {
-    let Ok(stat) = std::fs::read_to_string("/proc/self/stat") else { return };
+    let Ok(stat) = crate::procfs::read(Path::new("/proc/self/stat")) else { return };
     let Some((_, fields)) = stat.rsplit_once(')') else { return };
     let fields: Vec<&str> = fields.split_whitespace().collect();
     // proc(5): arg_start and arg_end are fields 48 and 49; the list here starts at field 3.
