@@ -1,0 +1,198 @@
+//! No isolation: the code runs as the user, on the machine itself. Used only when named.
+
+#[cfg(unix)]
+mod guardian;
+mod process;
+mod scratch;
+
+use super::{Failure, Finish};
+use crate::run::admission::Slot;
+use crate::run::output::Output;
+use process::Running;
+use protocol::{
+    Cause, Ending, Isolation, Language, Measured, Outcome, Refusal, Retry, Sandbox, Script, Stream,
+    StreamTotals, Usage,
+};
+use scratch::Scratch;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How long output that is still on its way is waited for once the main process has ended.
+const DRAIN: Duration = Duration::from_millis(100);
+/// Why nothing but the wall time is measured.
+const NOT_MEASURED: &str = "the naive backend has no sandbox to measure";
+
+/// The backend.
+pub struct Naive;
+
+/// A folder for the script, and nothing else.
+pub struct Prepared {
+    scratch: Scratch,
+    workspace: PathBuf,
+    isolation: Isolation,
+    slot: Slot,
+}
+
+impl Naive {
+    /// Makes a folder for the script.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] if the interpreter is missing or the folder cannot be made.
+    pub fn prepare(
+        &self,
+        sandbox: &Sandbox,
+        language: Language,
+        slot: Slot,
+    ) -> Result<Prepared, Failure> {
+        if process::interpreter(language).is_none() {
+            return Err(Failure::Refused(missing(language)));
+        }
+        let scratch = Scratch::new().map_err(|error| {
+            let folder = std::env::temp_dir();
+            Failure::Refused(refusal(
+                format!("no folder can be made in {} ({error})", folder.display()),
+                "free space there, or set TMPDIR to a folder of yours",
+            ))
+        })?;
+        let workspace = sandbox.workspace.clone();
+        Ok(Prepared { scratch, workspace, isolation: Isolation::none(), slot })
+    }
+}
+
+impl Prepared {
+    /// None, by its name.
+    pub fn isolation(&self) -> &Isolation {
+        &self.isolation
+    }
+
+    /// Runs the code.
+    pub async fn execute(
+        self,
+        script: Script,
+        output: &mut Output<'_>,
+        stop: &CancellationToken,
+    ) -> Finish {
+        let started = Instant::now();
+        let mut running = match self.start(&script) {
+            Ok(running) => running,
+            Err(error) => {
+                return Finish::NotStarted(refusal(
+                    format!("{} cannot be started ({error})", script.language.program()),
+                    "free processes, memory and space in the folder for temporary files",
+                ));
+            }
+        };
+        let mut counter = Counter::new(&script, output);
+        let deadline = started + Duration::from_secs(script.timeout_seconds.get().into());
+        let ending = tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            () = tokio::time::sleep_until(deadline) => Some(Ending::TimedOut),
+            ending = watch(&mut running, &mut counter) => ending,
+        };
+        running.kill().await;
+        let Some(mut ending) = ending else { return Finish::Stopped };
+        // What was written before the end is in the pipes; a process that got away may hold them.
+        let rest = async { while running.read(&mut counter).await.is_ok_and(|more| more) {} };
+        let _ = tokio::time::timeout(DRAIN, rest).await;
+        if let (Ending::Exited(_), Some(stream)) = (&ending, counter.overflow) {
+            ending = Ending::Overflow(stream);
+        }
+        let finish = Finish::Finished(outcome(ending, &counter, started.elapsed()));
+        drop(self.slot);
+        finish
+    }
+
+    fn start(&self, script: &Script) -> std::io::Result<Running> {
+        let file = self.scratch.write(script.language.script(), script.code.as_bytes())?;
+        Running::start(script.language, &file, &self.workspace, self.scratch.path())
+    }
+}
+
+/// Reads output until the main process ends or a stream floods; `None` if watching fails.
+async fn watch(running: &mut Running, counter: &mut Counter<'_, '_>) -> Option<Ending> {
+    loop {
+        let (ended, open) = running.wait_or_read(counter).await;
+        if let Some(stream) = counter.overflow {
+            return Some(Ending::Overflow(stream));
+        }
+        if let Some(ending) = ended {
+            return Some(ending);
+        }
+        if !open {
+            return running.wait().await;
+        }
+    }
+}
+
+/// Passes output on up to the cap and counts the rest.
+pub(super) struct Counter<'a, 'tee> {
+    output: &'a mut Output<'tee>,
+    cap: u64,
+    totals: [StreamTotals; 2],
+    /// The first stream that passed twice the cap.
+    pub overflow: Option<Stream>,
+}
+
+impl<'a, 'tee> Counter<'a, 'tee> {
+    fn new(script: &Script, output: &'a mut Output<'tee>) -> Counter<'a, 'tee> {
+        let cap = script.output_bytes.get().into();
+        Counter { output, cap, totals: Default::default(), overflow: None }
+    }
+
+    fn take(&mut self, stream: Stream, bytes: &[u8]) {
+        let totals = &mut self.totals[stream as usize];
+        let room = (self.cap - totals.forwarded).min(bytes.len() as u64);
+        totals.seen += bytes.len() as u64;
+        totals.forwarded += room;
+        if totals.seen > 2 * self.cap {
+            self.overflow.get_or_insert(stream);
+        }
+        let kept = &bytes[..room as usize];
+        // `room` is what the cap leaves, so this is never over it.
+        if !kept.is_empty() && self.output.add(stream, kept).is_err() {
+            tracing::error!("the naive backend passed on more output than its cap");
+        }
+    }
+}
+
+fn outcome(ending: Ending, counter: &Counter<'_, '_>, wall: Duration) -> Outcome {
+    let missing = || Measured::Missing(NOT_MEASURED.to_owned());
+    let [stdout, stderr] = counter.totals;
+    Outcome {
+        ending,
+        stdout,
+        stderr,
+        usage: Usage {
+            wall_us: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
+            cpu_us: missing(),
+            mem_peak_bytes: missing(),
+            pids_peak: missing(),
+        },
+        limits_hit: Vec::new(),
+        denied: Vec::new(),
+        denied_stopped: false,
+        steps: Vec::new(),
+    }
+}
+
+fn refusal(what: String, fix: &str) -> Refusal {
+    let (fix, retry) = (fix.to_owned(), Retry::AfterFix);
+    Refusal { what, cause: Cause::Other, fix, retry, at: None }
+}
+
+fn missing(language: Language) -> Refusal {
+    let program = language.program();
+    Refusal {
+        cause: Cause::InterpreterMissing(language),
+        ..refusal(
+            format!("no {program} on the server's PATH, which {language} code needs"),
+            &format!("install {program}, or name its folder in the server's PATH and restart"),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

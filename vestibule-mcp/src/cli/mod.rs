@@ -1,0 +1,5 @@
+//! Commands for people and scripts.
+
+pub mod doctor;
+pub mod run;
+mod screen;

@@ -1,0 +1,145 @@
+//! From text to typed values: takes what is valid, notes what is not.
+
+use super::table::{self, Kind, Setting};
+use super::value::{self, ImageReference, Problem};
+use crate::escape;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// How many characters of a bad value are shown.
+const SHOWN: usize = 200;
+
+/// The variables of one process and what was found wrong with them.
+pub(super) struct Reader {
+    variables: HashMap<OsString, OsString>,
+    /// The user's home folder, where one is known.
+    pub home: Option<PathBuf>,
+    /// What is wrong so far.
+    pub problems: Vec<Problem>,
+}
+
+impl Reader {
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Reader {
+        let variables: HashMap<_, _> = variables.into_iter().collect();
+        let home = home(&variables);
+        Reader { variables, home, problems: Vec::new() }
+    }
+
+    /// The raw value of a variable that is set and not blank.
+    pub fn raw(&self, name: &str) -> Option<&OsString> {
+        let value = self.variables.get(std::ffi::OsStr::new(name))?;
+        let blank = value.as_encoded_bytes().trim_ascii().is_empty();
+        (!blank).then_some(value)
+    }
+
+    /// Names that start like ours but are no setting.
+    pub fn unknown(&self) -> Vec<String> {
+        let names = self.variables.keys().map(|name| name.to_string_lossy());
+        let known = |name: &str| table::ALL.iter().any(|setting| setting.name == name);
+        let mut unknown: Vec<String> = names
+            .filter(|name| name.starts_with("VESTIBULE_") && !known(name))
+            .map(|name| escape::for_display(&name, SHOWN))
+            .collect();
+        unknown.sort();
+        unknown
+    }
+
+    /// The value of a setting that has a default.
+    pub fn value<T>(&mut self, setting: &Setting, parse: impl Fn(&str) -> Option<T>) -> T {
+        self.given(setting, &parse).unwrap_or_else(|| {
+            // A test parses every default, so this is no path that input can reach.
+            parse(setting.default).expect("a default that parses")
+        })
+    }
+
+    /// The value of a setting, `None` where it is unset or invalid.
+    pub fn given<T>(&mut self, setting: &Setting, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
+        let raw = self.raw(setting.name)?.clone();
+        let parsed = raw.to_str().and_then(|text| parse(text.trim()));
+        if parsed.is_none() {
+            self.problem(setting, setting.expected());
+        }
+        parsed
+    }
+
+    /// A number of a range-checked type.
+    pub fn number<T: TryFrom<u32>>(&mut self, setting: &Setting) -> T {
+        let Kind::Number { min, max } = setting.kind else {
+            unreachable!("{} is no number in the table", setting.name)
+        };
+        let parse = |text: &str| T::try_from(value::parse_number(text, min, max)?).ok();
+        self.value(setting, parse)
+    }
+
+    /// On or off.
+    pub fn switch(&mut self, setting: &Setting) -> bool {
+        self.value(setting, value::parse_switch)
+    }
+
+    /// An image reference.
+    pub fn image(&mut self, setting: &Setting) -> ImageReference {
+        self.value(setting, ImageReference::parse)
+    }
+
+    /// A folder. Without a home folder the defaults lead nowhere, which is a problem of its own.
+    pub fn folder(&mut self, setting: &Setting) -> PathBuf {
+        let home = self.home.clone();
+        let parse = |text: &str| absolute(text, home.as_deref());
+        if let Some(path) = self.given(setting, parse) {
+            return path;
+        }
+        if let Some(path) = parse(setting.default) {
+            return path;
+        }
+        if !self.problems.iter().any(|problem| problem.setting == setting.name) {
+            let expected = "an absolute path, since no home folder is known (HOME is unset)";
+            self.problem(setting, expected.to_owned());
+        }
+        PathBuf::new()
+    }
+
+    /// The path of a program.
+    pub fn program(&mut self, setting: &Setting) -> Option<PathBuf> {
+        let home = self.home.clone();
+        self.given(setting, |text| absolute(text, home.as_deref()))
+    }
+
+    /// Notes that a setting's value cannot be used.
+    pub fn problem(&mut self, setting: &Setting, expected: String) {
+        let raw = self.raw(setting.name).map(|raw| raw.to_string_lossy().into_owned());
+        let value = raw.unwrap_or_else(|| setting.default.to_owned());
+        let value = escape::for_display(value.trim(), SHOWN);
+        self.problems.push(Problem { setting: setting.name, value, expected });
+    }
+}
+
+/// An absolute path without `.`, `..`, doubled and trailing slashes; `~` is the home folder.
+fn absolute(text: &str, home: Option<&Path>) -> Option<PathBuf> {
+    let path = match text.strip_prefix('~') {
+        Some("") => home?.to_owned(),
+        Some(rest) => home?.join(rest.strip_prefix(['/', std::path::MAIN_SEPARATOR])?),
+        None => PathBuf::from(text),
+    };
+    let up = path.components().any(|part| part == Component::ParentDir);
+    let usable = path.is_absolute() && !up && !text.contains('\0');
+    usable.then(|| path.components().collect())
+}
+
+/// The home folder: `HOME`, else the passwd entry.
+fn home(variables: &HashMap<OsString, OsString>) -> Option<PathBuf> {
+    let names = if cfg!(windows) { &["USERPROFILE", "HOME"][..] } else { &["HOME"][..] };
+    let named = names.iter().filter_map(|name| variables.get(std::ffi::OsStr::new(name)));
+    named.map(PathBuf::from).find(|path| path.is_absolute()).or_else(passwd_home)
+}
+
+#[cfg(unix)]
+fn passwd_home() -> Option<PathBuf> {
+    let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok()??;
+    user.dir.is_absolute().then_some(user.dir)
+}
+
+#[cfg(not(unix))]
+fn passwd_home() -> Option<PathBuf> {
+    None
+}

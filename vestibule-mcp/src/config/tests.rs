@@ -1,0 +1,129 @@
+//! Tests of the settings as a whole.
+
+use super::*;
+use proptest::prelude::*;
+
+fn config(variables: &[(&str, &str)]) -> Config {
+    let home = [("HOME", "/home/ada")];
+    let all = home.iter().chain(variables);
+    Config::from_env(all.map(|(name, value)| (OsString::from(name), OsString::from(value))))
+}
+
+fn problem(variables: &[(&str, &str)]) -> String {
+    let config = config(variables);
+    assert_eq!(config.problems.len(), 1, "{:?}", config.problems);
+    config.problems[0].to_string()
+}
+
+#[test]
+fn an_empty_environment_gives_the_documented_defaults() {
+    let config = config(&[]);
+    assert_eq!(config.problems, []);
+    assert_eq!(config.workspace, Path::new("/home/ada/.vestibule/workspace"));
+    assert_eq!(config.default_timeout.get(), 10);
+    assert_eq!(config.max_timeout.get(), 60);
+    assert_eq!(config.max_code.get(), 262_144);
+    assert_eq!(config.max_output.get(), 20_000);
+    let limits = config.limits();
+    assert_eq!(limits.memory_mib.get(), 256);
+    assert_eq!(limits.cpu_percent.get(), 75);
+    assert_eq!(limits.pids_max.get(), 128);
+    assert_eq!(limits.tmpfs_mib.get(), 64);
+    assert_eq!((config.max_concurrent, config.pool), (4, 1));
+    assert!(!config.structured && !config.workspace_read_only);
+    assert!(config.image_python.is_pinned() && config.image_node.is_pinned());
+    assert!(config.usable().is_ok());
+}
+
+#[test]
+fn blank_is_unset() {
+    let config = config(&[("VESTIBULE_MEM_MB", ""), ("VESTIBULE_STRUCTURED", " \t")]);
+    assert_eq!(config.problems, []);
+    assert_eq!(config.memory.get(), 256);
+}
+
+#[test]
+fn a_bad_value_is_named_with_what_it_may_be() {
+    assert_eq!(
+        problem(&[("VESTIBULE_MEM_MB", "-3")]),
+        "VESTIBULE_MEM_MB is \"-3\": it must be a whole number from 1 to 1048576"
+    );
+    assert_eq!(
+        problem(&[("VESTIBULE_BACKEND", "magic")]),
+        "VESTIBULE_BACKEND is \"magic\": it must be one of auto, native, container, naive"
+    );
+    assert!(problem(&[("VESTIBULE_WORKSPACE_RO", "maybe")]).contains("yes"));
+    assert!(problem(&[("VESTIBULE_AUDIT_DIR", "audit")]).contains("absolute"));
+    assert!(problem(&[("VESTIBULE_WORKSPACE", "/a/../b")]).contains("`..`"));
+    assert!(problem(&[("VESTIBULE_IMAGE_NODE", "node@sha256:12")]).contains("64 hexadecimal"));
+    assert!(problem(&[("VESTIBULE_LOG", "a=b=c")]).contains("log filter"));
+}
+
+#[test]
+fn the_refusal_names_setting_value_and_restart() {
+    let refusal = config(&[("VESTIBULE_PIDS_MAX", "1")]).usable().unwrap_err().to_string();
+    assert!(
+        refusal.starts_with("VESTIBULE_PIDS_MAX is \"1\": it must be a whole number from 2 to")
+    );
+    assert!(refusal.ends_with("then restart your MCP client."), "{refusal}");
+}
+
+#[test]
+fn a_value_is_shown_escaped_and_cut() {
+    let long = format!("a\n\u{1b}[31m\u{202e}{}", "x".repeat(5000));
+    let text = problem(&[("VESTIBULE_MEM_MB", &long)]);
+    assert!(text.len() < 400, "{}", text.len());
+    assert!(!text.contains(['\n', '\u{1b}', '\u{202e}']), "{text}");
+}
+
+#[test]
+fn a_default_timeout_above_the_maximum_is_a_problem_only_when_written_down() {
+    let lowered = config(&[("VESTIBULE_MAX_TIMEOUT_S", "5")]);
+    assert_eq!((lowered.problems.len(), lowered.default_timeout.get()), (0, 5));
+    let text = problem(&[("VESTIBULE_DEFAULT_TIMEOUT_S", "61")]);
+    assert!(text.contains("at most VESTIBULE_MAX_TIMEOUT_S, which is 60"), "{text}");
+}
+
+#[test]
+fn folders_lie_outside_one_another() {
+    let inside = problem(&[("VESTIBULE_WORKSPACE", "/w"), ("VESTIBULE_AUDIT_DIR", "/w/audit")]);
+    assert!(inside.starts_with("VESTIBULE_AUDIT_DIR is \"/w/audit\""), "{inside}");
+    assert!(inside.contains("outside VESTIBULE_WORKSPACE (/w)"), "{inside}");
+    for workspace in ["/", "/home", "~", "~/.vestibule"] {
+        let around = problem(&[("VESTIBULE_WORKSPACE", workspace)]);
+        assert!(around.contains("neither /, nor your home folder"), "{around}");
+    }
+    assert_eq!(
+        config(&[("VESTIBULE_WORKSPACE", "/w"), ("VESTIBULE_AUDIT_DIR", "/wx")]).problems,
+        []
+    );
+}
+
+#[test]
+fn a_tilde_is_the_home_folder_and_names_no_other_user() {
+    assert_eq!(config(&[("VESTIBULE_WORKSPACE", "~/w/")]).workspace, Path::new("/home/ada/w"));
+    assert!(problem(&[("VESTIBULE_WORKSPACE", "~bob/w")]).contains("~/"));
+}
+
+#[test]
+fn misspelt_settings_are_noticed() {
+    let config = config(&[("VESTIBULE_MEMORY_MB", "1"), ("VESTIBULE_MEM_MB", "9")]);
+    assert_eq!(config.unknown, ["VESTIBULE_MEMORY_MB"]);
+}
+
+#[test]
+fn the_page_has_a_row_for_every_setting() {
+    let page = docs::markdown();
+    for setting in table::ALL {
+        assert!(page.contains(&format!("| `{}` |", setting.name)), "{}", setting.name);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_environment_stops_the_server(index in 0..table::ALL.len(), value in ".{0,64}") {
+        let name = table::ALL[index].name;
+        let config = config(&[(name, &value.replace('\0', ""))]);
+        prop_assert!(config.default_timeout <= config.max_timeout);
+    }
+}

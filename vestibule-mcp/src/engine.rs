@@ -1,0 +1,229 @@
+//! What the server can do, apart from any protocol: run code, read the workspace, end.
+
+use crate::backend::select::Selector;
+use crate::config::Config;
+use crate::run::admission::Admission;
+use crate::run::output::Tee;
+use crate::run::pipeline::{self, NotRun, Shared};
+use crate::run::report::Report;
+use crate::run::{facts, text};
+use crate::workspace::reader;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How long the end of the process waits for what is left of its runs. What is left after that ends
+/// by itself: a helper whose pipe is closed cleans up alone.
+const SHUT_DOWN: Duration = Duration::from_millis(200);
+
+/// The server's core. One per process, shared by every call.
+pub struct Engine {
+    shared: Shared,
+    /// Cancelled when the process ends: every call's own token is watched together with it.
+    ending: CancellationToken,
+}
+
+/// What a caller brings beside the arguments.
+pub struct Call {
+    /// Who calls.
+    pub client: Client,
+    /// Cancelled when the call is to end at once.
+    pub stop: CancellationToken,
+    /// Where the state of the call can be watched.
+    pub progress: watch::Sender<Progress>,
+}
+
+/// An MCP client, as it names itself.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Client {
+    /// Its name; guest-like text, to be escaped wherever it is shown.
+    pub name: String,
+    /// Its version, likewise.
+    pub version: String,
+}
+
+/// What a call is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// It waits for a slot.
+    Queued,
+    /// Its sandbox is being built, or its code runs.
+    Running {
+        /// When it got its slot.
+        since: Instant,
+        /// Bytes of output so far, both streams together.
+        printed: u64,
+    },
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// What the model is shown.
+    pub content: Vec<Content>,
+    /// Whether the call was refused or nothing was executed.
+    pub is_error: bool,
+    /// The facts of a run, for the result's `_meta` under `vestibule/run`.
+    pub facts: Option<Value>,
+    /// The structured content, where it is turned on and the call ran something.
+    pub structured: Option<Value>,
+}
+
+/// One block of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Text.
+    Text(String),
+    /// A picture.
+    Image {
+        /// Its media type.
+        mime: &'static str,
+        /// Its bytes in Base64.
+        base64: String,
+    },
+}
+
+impl Reply {
+    /// A single text block.
+    pub fn text(text: impl Into<String>) -> Reply {
+        let content = vec![Content::Text(text.into())];
+        Reply { content, is_error: false, facts: None, structured: None }
+    }
+
+    /// A call that ran nothing: `Blocked: …`.
+    pub fn blocked(why: impl std::fmt::Display) -> Reply {
+        Reply { is_error: true, ..Reply::text(format!("Blocked: {why}")) }
+    }
+}
+
+impl Engine {
+    /// The engine of these settings. Touches no file, probes nothing and starts no process.
+    pub fn new(config: Config) -> Arc<Engine> {
+        config.log_doubts();
+        let admission = Admission::new(config.max_concurrent);
+        let selector = Selector::new(&config);
+        let shared = Shared { config, admission, selector };
+        Arc::new(Engine { shared, ending: CancellationToken::new() })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &Config {
+        &self.shared.config
+    }
+
+    /// The tool `run_code`.
+    pub async fn run_code(&self, arguments: Map<String, Value>, call: Call) -> Reply {
+        let report = self.run(arguments, call, None).await;
+        match report {
+            Ok(report) => self.reply(&report),
+            Err(NotRun::Blocked(refusal)) => Reply::blocked(refusal),
+            Err(NotRun::Stopped) => {
+                Reply::blocked("the call was stopped before its code was started. Call again")
+            }
+        }
+    }
+
+    /// One run, for `run_code` and the command line alike.
+    pub(crate) async fn run(
+        &self,
+        arguments: Map<String, Value>,
+        call: Call,
+        tee: Option<Tee<'_>>,
+    ) -> Result<Report, NotRun> {
+        if self.ending.is_cancelled() {
+            return Err(NotRun::Stopped);
+        }
+        // The end of the process ends every call. The call's own token goes on telling the backend,
+        // so there is one thing to watch below here.
+        let relay = async {
+            self.ending.cancelled().await;
+            call.stop.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            report = pipeline::run(&self.shared, arguments, &call, tee) => report,
+            () = relay => Err(NotRun::Stopped),
+        }
+    }
+
+    fn reply(&self, report: &Report) -> Reply {
+        Reply {
+            is_error: report.is_error(),
+            facts: Some(facts::meta(report)),
+            structured: self.config().structured.then(|| facts::structured(report)),
+            ..Reply::text(text::render(report))
+        }
+    }
+
+    /// The tool `read_workspace`.
+    pub async fn read_workspace(&self, arguments: Map<String, Value>) -> Reply {
+        reader::read(self.config(), arguments).await
+    }
+
+    /// Ends every run at once; returns when nothing of them is left, after 200 ms at the latest.
+    pub async fn shut_down(&self) {
+        self.ending.cancel();
+        let _ = tokio::time::timeout(SHUT_DOWN, self.shared.admission.all_free()).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn engine(variables: &[(&str, &str)]) -> Arc<Engine> {
+        let all = [("HOME", "/home/ada")].iter().chain(variables);
+        Engine::new(Config::from_env(all.map(|(name, value)| (name.into(), value.into()))))
+    }
+
+    fn arguments(value: Value) -> Map<String, Value> {
+        let Value::Object(arguments) = value else { panic!("{value}") };
+        arguments
+    }
+
+    async fn run(engine: &Engine, value: Value, stop: CancellationToken) -> Reply {
+        let progress = watch::Sender::new(Progress::Queued);
+        engine.run_code(arguments(value), Call { client: Client::default(), stop, progress }).await
+    }
+
+    fn blocked(reply: &Reply) -> &str {
+        match &reply.content[..] {
+            [Content::Text(text)] if reply.is_error && text.starts_with("Blocked: ") => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_invalid_setting_blocks_both_tools_and_comes_before_everything_else() {
+        let engine = engine(&[("VESTIBULE_MEM_MB", "-3")]);
+        let run = run(&engine, json!({"zzz": 1}), CancellationToken::new()).await;
+        let read = engine.read_workspace(arguments(json!({"path": ".."}))).await;
+        for reply in [&run, &read] {
+            let text = blocked(reply);
+            assert!(text.contains("VESTIBULE_MEM_MB is \"-3\""), "{text}");
+            assert!(reply.facts.is_none() && reply.structured.is_none());
+        }
+    }
+
+    #[tokio::test]
+    async fn bad_arguments_are_refused_by_name() {
+        let engine = engine(&[]);
+        let code = run(&engine, json!({"language": "bash"}), CancellationToken::new()).await;
+        assert!(blocked(&code).contains("code is missing"));
+        let path = engine.read_workspace(arguments(json!({"paht": "."}))).await;
+        assert!(blocked(&path).contains("did you mean path?"));
+    }
+
+    #[tokio::test]
+    async fn after_the_end_nothing_is_started() {
+        let engine = engine(&[("VESTIBULE_BACKEND", "naive")]);
+        engine.shut_down().await;
+        let call = json!({"language": "bash", "code": "true"});
+        let reply = run(&engine, call, CancellationToken::new()).await;
+        assert!(blocked(&reply).contains("stopped before"), "{reply:?}");
+    }
+}

@@ -1,0 +1,14 @@
+//! The MCP server's library: everything but the command line.
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod cli;
+pub mod config;
+pub mod engine;
+pub mod escape;
+pub mod logging;
+pub mod mcp;
+pub mod run;
+pub mod serve;
+pub mod signals;
+pub mod workspace;

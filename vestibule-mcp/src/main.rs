@@ -1,0 +1,68 @@
+//! The command line of `vestibule-mcp`.
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand};
+use std::io;
+use vestibule_mcp::cli::{doctor, run};
+use vestibule_mcp::config::Config;
+use vestibule_mcp::{logging, serve};
+
+/// The exit code of a command that could not do its work.
+const FAILED: i32 = 1;
+
+/// Runs an agent's code in a sandbox and says what protected it.
+///
+/// Without a command it serves MCP over standard input and output, as an MCP client starts it.
+#[derive(Debug, Parser)]
+#[command(name = "vestibule-mcp", version = version(), disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs one program the way a client's call would, and prints its output
+    Run(run::Arguments),
+    /// Checks what this machine can do, and prints what is missing with its fix
+    Doctor(doctor::Arguments),
+}
+
+/// The version with what it was built from.
+fn version() -> String {
+    format!(
+        "{} (protocol {}, {} {}, {} build)",
+        env!("CARGO_PKG_VERSION"),
+        protocol::PROTOCOL_VERSION,
+        std::env::consts::OS,
+        std::env::consts::ARCH,
+        if cfg!(debug_assertions) { "debug" } else { "release" },
+    )
+}
+
+fn main() {
+    let command = Arguments::parse().command;
+    let config = Config::from_env(std::env::vars_os());
+    logging::start(&config.log);
+    let failed = if matches!(command, Some(Command::Run(_))) { run::REFUSED } else { FAILED };
+    let code = carry_out(command, config).unwrap_or_else(|error| {
+        tracing::error!("the system refuses what every command needs: {error}");
+        failed
+    });
+    logging::flush();
+    // Not by returning: a thread that waits for stdin would keep the process.
+    std::process::exit(code);
+}
+
+/// One thread is enough: all that the server does is to wait for others. It saves memory and start
+/// time.
+fn carry_out(command: Option<Command>, config: Config) -> io::Result<i32> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            None => serve::serve(config).await,
+            Some(Command::Run(arguments)) => run::run(config, arguments).await,
+            Some(Command::Doctor(arguments)) => Ok(doctor::run(config, arguments).await),
+        }
+    })
+}

@@ -1,0 +1,131 @@
+//! One run as a list of steps.
+
+use super::admission::{Admission, Slot};
+use super::output::{Output, Tee};
+use super::privileges;
+use super::report::{Ended, Report};
+use super::request::RunRequest;
+use crate::backend::select::{NotPrepared, Selector};
+use crate::backend::{Finish, Prepared};
+use crate::config::Config;
+use crate::engine::{Call, Progress};
+use crate::workspace;
+use protocol::{Isolation, Refusal, Rootfs, Sandbox, Script};
+use serde_json::{Map, Value};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// What every run of one server shares.
+pub struct Shared {
+    /// The settings.
+    pub config: Config,
+    /// The slots.
+    pub admission: Admission,
+    /// The backends.
+    pub selector: Selector,
+}
+
+/// Why a call ran nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotRun {
+    /// It was refused.
+    Blocked(Refusal),
+    /// It was told to stop before its code was started.
+    Stopped,
+}
+
+impl From<Refusal> for NotRun {
+    fn from(refusal: Refusal) -> NotRun {
+        NotRun::Blocked(refusal)
+    }
+}
+
+/// Runs the code of one call. `tee` gets the output as it comes.
+///
+/// # Errors
+/// [`NotRun`] if nothing reached a backend that works.
+pub async fn run(
+    shared: &Shared,
+    arguments: Map<String, Value>,
+    call: &Call,
+    tee: Option<Tee<'_>>,
+) -> Result<Report, NotRun> {
+    let config = &shared.config;
+    config.usable()?;
+    let request = RunRequest::parse(arguments, config)?;
+    privileges::check()?;
+    let slot = unless_stopped(&call.stop, slot(shared, call)).await??;
+    let sandbox = sandbox(config)?;
+    let started = Instant::now();
+    let preparing = shared.selector.prepare(&sandbox, request.language, &slot);
+    match unless_stopped(&call.stop, preparing).await? {
+        Ok(prepared) => Ok(execute(config, request, prepared, call, tee).await),
+        Err(NotPrepared::Blocked(refusal)) => Err(NotRun::Blocked(refusal)),
+        Err(NotPrepared::Broke { backend, refusal }) => {
+            let mut report = Report::new(config, &request, backend, Isolation::none());
+            report.never_started(&refusal, started.elapsed());
+            Ok(report)
+        }
+    }
+}
+
+/// Waits for something, but not beyond the word to stop.
+async fn unless_stopped<T>(
+    stop: &CancellationToken,
+    work: impl Future<Output = T>,
+) -> Result<T, NotRun> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(NotRun::Stopped),
+        done = work => Ok(done),
+    }
+}
+
+async fn slot(shared: &Shared, call: &Call) -> Result<Slot, Refusal> {
+    call.progress.send_replace(Progress::Queued);
+    let slot = shared.admission.slot().await?;
+    call.progress.send_replace(Progress::Running { since: Instant::now(), printed: 0 });
+    Ok(slot)
+}
+
+/// The sandbox that the settings ask for; the same for every run.
+///
+/// # Errors
+/// A refusal if the workspace cannot be used.
+pub fn sandbox(config: &Config) -> Result<Sandbox, Refusal> {
+    Ok(Sandbox {
+        rootfs: Rootfs::Host,
+        workspace: workspace::prepare::folder(config)?,
+        workspace_read_only: config.workspace_read_only,
+        limits: config.limits(),
+        environment: Vec::new(),
+    })
+}
+
+async fn execute(
+    config: &Config,
+    request: RunRequest,
+    prepared: Prepared,
+    call: &Call,
+    tee: Option<Tee<'_>>,
+) -> Report {
+    let started = Instant::now();
+    let isolation = prepared.isolation().clone();
+    let mut report = Report::new(config, &request, prepared.backend(), isolation);
+    let mut output = Output::new(config.max_output, call.progress.clone(), tee);
+    let script = Script {
+        language: request.language,
+        code: request.code,
+        timeout_seconds: request.timeout,
+        output_bytes: config.max_output,
+    };
+    let finish = prepared.execute(script, &mut output, &call.stop).await;
+    (report.stdout, report.stderr) = (output.stdout, output.stderr);
+    match finish {
+        Finish::Finished(outcome) => report.finish(outcome),
+        Finish::NotStarted(refusal) => report.never_started(&refusal, started.elapsed()),
+        Finish::Lost(what) => report.ended = Ended::Stopped(what),
+        Finish::Stopped => report.ended = Ended::Stopped("the call was told to stop".to_owned()),
+    }
+    report
+}
