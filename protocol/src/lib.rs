@@ -25,8 +25,8 @@ pub use limits::{
 pub use message::{Event, Hello, PROTOCOL_VERSION, Request};
 pub use refusal::{Cause, Refusal, Retry, StepError};
 pub use report::{
-    Applied, Control, ControlState, Ending, Interpreter, LimitHit, Measured, Outcome, Stream,
-    StreamTotals, TimedStep, Usage,
+    Applied, Control, ControlState, Ending, Interpreter, Interpreters, LimitHit, Measured, Outcome,
+    Stream, StreamTotals, TimedStep, Usage,
 };
 pub use spec::{Limits, Rootfs, RunSpec, Sandbox, Script, SpecError};
 pub use step::{Actor, Step};

@@ -1,8 +1,8 @@
 //! What was in force, and how a run ended.
 
-use crate::{Isolation, Language, Step};
+use crate::{Cause, Isolation, Language, Refusal, Retry, Step};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A value that was measured, or why there is none.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -76,13 +76,43 @@ pub enum ControlState {
     Missing(String),
 }
 
-/// An interpreter that the root file system has.
+/// A language and its interpreter in the root file system.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Interpreter {
-    /// The language it runs.
+    /// The language.
     pub language: Language,
-    /// Its path inside the sandbox.
-    pub path: PathBuf,
+    /// The interpreter's path inside the sandbox, or why there is none.
+    pub path: Measured<PathBuf>,
+}
+
+/// What the root file system has for each language.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Interpreters(pub Vec<Interpreter>);
+
+impl Interpreters {
+    /// The path of a language's interpreter inside the sandbox.
+    ///
+    /// # Errors
+    /// A refusal that says where it was looked for.
+    pub fn path(&self, language: Language) -> Result<&Path, Refusal> {
+        let known = self.0.iter().find(|interpreter| interpreter.language == language);
+        let reason = match known.map(|interpreter| &interpreter.path) {
+            Some(Measured::Value(path)) => return Ok(path),
+            Some(Measured::Missing(reason)) => reason.as_str(),
+            None => "its interpreter was not looked for",
+        };
+        Err(Refusal {
+            what: format!("{language} cannot run: {reason}"),
+            cause: Cause::InterpreterMissing(language),
+            fix: format!(
+                "install the distribution's own {} (one that is elsewhere on PATH is not used), \
+                 or use another language",
+                language.program()
+            ),
+            retry: Retry::AfterFix,
+            at: None,
+        })
+    }
 }
 
 /// A step of the build and what it cost.
@@ -104,8 +134,8 @@ pub struct Applied {
     pub isolation: Isolation,
     /// Every control and its state.
     pub controls: Vec<(Control, ControlState)>,
-    /// The interpreters found.
-    pub interpreters: Vec<Interpreter>,
+    /// The interpreters.
+    pub interpreters: Interpreters,
     /// The folder of a cgroup made by mkdir, which the server removes if the supervisor dies.
     pub cgroup: Option<PathBuf>,
     /// The steps taken so far, in order.

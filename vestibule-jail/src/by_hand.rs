@@ -6,8 +6,8 @@ use crate::trace::Trace;
 use crate::{filter, sys};
 use clap::Parser;
 use protocol::{
-    Applied, CpuPercent, Ending, Language, Limits, MemoryMib, Outcome, OutputBytes, PidsMax,
-    Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds, TmpfsMib,
+    Applied, CpuPercent, Ending, Language, Limits, Measured, MemoryMib, Outcome, OutputBytes,
+    PidsMax, Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds, TmpfsMib,
 };
 use serde::Serialize;
 use std::io::{self, Read, Write};
@@ -277,8 +277,12 @@ fn in_words(result: &Result_, out: &mut impl Write) -> io::Result<()> {
         for (control, state) in &applied.controls {
             writeln!(out, "{control:?}: {state:?}")?;
         }
-        for interpreter in &applied.interpreters {
-            writeln!(out, "{}: {}", interpreter.language, interpreter.path.display())?;
+        for interpreter in &applied.interpreters.0 {
+            let path = match &interpreter.path {
+                Measured::Value(path) => path.display().to_string(),
+                Measured::Missing(why) => format!("missing: {why}"),
+            };
+            writeln!(out, "{}: {path}", interpreter.language)?;
         }
     }
     match &result.applied {

@@ -1,8 +1,7 @@
 //! What a sandbox's root file system is made of, found out before anything is built. Names
 //! only: the sandboxed side carries it out as it stands.
 
-use crate::supervisor::rootfs::Interpreters;
-use protocol::{Limits, Rootfs};
+use protocol::{Interpreters, Limits, Rootfs};
 use std::ffi::OsString;
 use std::path::PathBuf;
 

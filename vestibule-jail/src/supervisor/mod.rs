@@ -114,7 +114,7 @@ fn await_sandbox(
             let applied = Applied {
                 isolation,
                 controls,
-                interpreters: plan.root.interpreters.found(),
+                interpreters: plan.root.interpreters.clone(),
                 cgroup: None,
                 steps: trace.steps().to_vec(),
             };

@@ -5,7 +5,9 @@ use crate::plan::{Entry, EntryKind, RootPlan};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{FileStat, SFlag, fstat};
-use protocol::{Cause, Language, Refusal, Retry, Rootfs, Step, StepError};
+use protocol::{
+    Cause, Interpreter, Interpreters, Language, Measured, Refusal, Retry, Rootfs, Step, StepError,
+};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -35,47 +37,6 @@ const NOT_FROM_IMAGE: &[&str] =
 const REMOTE: &[&str] =
     &["nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse", "autofs"];
 
-/// The interpreters of a root file system, and why those that it lacks are missing.
-#[derive(Debug, Default)]
-pub struct Interpreters(pub Vec<(Language, Result<PathBuf, String>)>);
-
-impl Interpreters {
-    /// The path of a language's interpreter inside the sandbox.
-    ///
-    /// # Errors
-    /// A refusal that says where it was looked for.
-    pub fn path(&self, language: Language) -> Result<&Path, Refusal> {
-        let found = self.0.iter().find(|(known, _)| *known == language);
-        let reason = match found {
-            Some((_, Ok(path))) => return Ok(path),
-            Some((_, Err(reason))) => reason.as_str(),
-            None => "it was not looked for",
-        };
-        Err(Refusal {
-            what: format!("{language} cannot run: {reason}"),
-            cause: Cause::InterpreterMissing(language),
-            fix: format!(
-                "install {} with this machine's package manager, or point the root file system at \
-                 an image that has it",
-                language.program()
-            ),
-            retry: Retry::AfterFix,
-            at: None,
-        })
-    }
-}
-
-impl Interpreters {
-    /// Those that are there, as they are reported.
-    pub fn found(&self) -> Vec<protocol::Interpreter> {
-        let found = |(language, path): &(Language, Result<PathBuf, String>)| {
-            let path = path.as_ref().ok()?.clone();
-            Some(protocol::Interpreter { language: *language, path })
-        };
-        self.0.iter().filter_map(found).collect()
-    }
-}
-
 /// Opens a root file system and finds out what it is made of.
 ///
 /// # Errors
@@ -101,10 +62,13 @@ pub fn plan(source: &Rootfs, environment: &[(String, String)]) -> Result<RootPla
     let masks = masks(base.as_fd(), source, &interpreters);
     let etc =
         entries(base.as_fd(), etc_names(&interpreters)).into_iter().filter_map(below_etc).collect();
-    let paths =
-        interpreters.into_iter().map(|(language, found)| (language, found.map(|at| at.path)));
-    let interpreters = Interpreters(paths.collect());
+    let interpreters = Interpreters(interpreters.into_iter().map(reported).collect());
     Ok(RootPlan { source: source.clone(), base: folder.to_owned(), top, etc, masks, interpreters })
+}
+
+fn reported((language, found): (Language, Result<Found, String>)) -> Interpreter {
+    let path = found.map_or_else(Measured::Missing, |found| Measured::Value(found.path));
+    Interpreter { language, path }
 }
 
 fn unusable(folder: &Path, source: &Rootfs, errno: Errno) -> Refusal {

@@ -215,17 +215,8 @@ mod native {
     }
 
     fn interpreter(applied: &Applied, language: Language) -> Check {
-        let found = applied.interpreters.iter().find(|found| found.language == language);
-        match found {
-            Some(found) => Check::new(language.name(), State::Ok, found.path.display().to_string()),
-            None => {
-                let program = language.program();
-                Check {
-                    fix: Some(format!("install the package that has /usr/bin/{program}")),
-                    ..Check::new(language.name(), State::Missing, format!("no /usr/bin/{program}"))
-                }
-            }
-        }
+        let path = applied.interpreters.path(language);
+        Check::of(language.name(), &path, |path| path.display().to_string())
     }
 }
 

@@ -94,56 +94,56 @@ pub const BACKEND: Setting = setting(
     "VESTIBULE_BACKEND",
     Kind::Choice(&["auto", "native", "container", "naive"]),
     "auto",
-    "What runs the code. `auto` takes the strongest isolation that works. `naive` has no isolation at all and is used only when named here.",
+    "What runs the code. `auto` takes the strongest isolation that works. `naive` has no isolation at all and is used only when named here. This version has no container backend: `container` blocks every call.",
 );
 /// Which container engine is used.
 pub const RUNTIME: Setting = setting(
     "VESTIBULE_RUNTIME",
     Kind::Choice(&["auto", "docker", "podman"]),
     "auto",
-    "The container engine. `auto` takes Docker, then Podman.",
+    "The container engine. `auto` takes Docker, then Podman. Read and checked, but not used yet: this version has no container backend.",
 );
 /// Where the native sandbox's system files come from.
 pub const ROOTFS: Setting = setting(
     "VESTIBULE_ROOTFS",
     Kind::Choice(&["auto", "image", "host"]),
     "auto",
-    "Where the native sandbox's programs come from: the pinned images, or this machine's own `/usr`, read-only. `auto` takes the images where they are there.",
+    "Where the native sandbox's programs come from: the pinned images, or this machine's own `/usr`, read-only. `auto` takes the images where they are there. This version cannot fetch images yet: `auto` is `host`, and `image` blocks every call.",
 );
 /// The image for python and bash.
 pub const IMAGE_PYTHON: Setting = setting(
     "VESTIBULE_IMAGE_PYTHON",
     Kind::Image,
     "docker.io/library/python@sha256:5e2bdb1b0d542d5039cffb8181c65930093949194a65c365dfb1b0fe13a4fa5b",
-    "The image for python and bash.",
+    "The image for python and bash. Read and checked, but not used yet: this version cannot fetch images.",
 );
 /// The image for node.
 pub const IMAGE_NODE: Setting = setting(
     "VESTIBULE_IMAGE_NODE",
     Kind::Image,
     "docker.io/library/node@sha256:5ec23b7c622b00547753bc6ffd78085dd868a68aeb41c8e0a1418f033e13d96d",
-    "The image for node.",
+    "The image for node. Read and checked, but not used yet.",
 );
 /// Where unpacked images lie.
 pub const ROOTFS_DIR: Setting = setting(
     "VESTIBULE_ROOTFS_DIR",
     Kind::Folder,
     "~/.vestibule/rootfs",
-    "Where unpacked images lie.",
+    "Where unpacked images lie. Read and checked, but not used yet.",
 );
 /// A registry to pull from instead of the images' own.
 pub const REGISTRY_MIRROR: Setting = setting(
     "VESTIBULE_REGISTRY_MIRROR",
     Kind::Registry,
     "",
-    "A registry to pull images from instead of their own. The pins make a mirror harmless.",
+    "A registry to pull images from instead of their own. The pins make a mirror harmless. Read and checked, but not used yet.",
 );
 /// Where the audit log lies.
 pub const AUDIT_DIR: Setting = setting(
     "VESTIBULE_AUDIT_DIR",
     Kind::Folder,
     "~/.vestibule/audit",
-    "Where the audit log lies. It must lie outside the workspace, and the workspace outside it.",
+    "Where the audit log lies. It must lie outside the workspace, and the workspace outside it. Read and checked, but not used yet: this version writes no audit log.",
 );
 /// The timeout of a call that names none.
 pub const DEFAULT_TIMEOUT_S: Setting = number(
@@ -178,14 +178,14 @@ pub const MEM_MB: Setting = number(
     "VESTIBULE_MEM_MB",
     (MemoryMib::MIN, MemoryMib::MAX),
     "256",
-    "All memory of a sandbox in MiB, the files in its `/tmp` included.",
+    "All memory of a sandbox in MiB, the files in its `/tmp` included. This version makes no cgroup: it limits each process's own data instead, and the result says so.",
 );
 /// The CPU cap of a sandbox.
 pub const CPU_PCT: Setting = number(
     "VESTIBULE_CPU_PCT",
     (CpuPercent::MIN, CpuPercent::MAX),
     "75",
-    "CPU time of a sandbox, in percent of one core.",
+    "CPU time of a sandbox, in percent of one core. This version makes no cgroup and does not apply it; the result says so.",
 );
 /// The process cap of a sandbox.
 pub const PIDS_MAX: Setting = number(

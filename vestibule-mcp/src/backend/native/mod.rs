@@ -56,11 +56,10 @@ impl Native {
         slot: Slot,
     ) -> Result<Prepared, Failure> {
         let prepared = self.probe(sandbox, slot).await?.0;
-        let interpreters = &prepared.applied.interpreters;
-        if interpreters.iter().any(|interpreter| interpreter.language == language) {
-            return Ok(prepared);
+        match prepared.applied.interpreters.path(language) {
+            Ok(_) => Ok(prepared),
+            Err(refusal) => Err(Failure::Refused(refusal)),
         }
-        Err(Failure::Refused(missing_interpreter(language)))
     }
 
     /// Builds a sandbox, and tells which helper built it.
@@ -219,20 +218,6 @@ fn helper_fault(what: &str) -> Refusal {
               release, and look at what `vestibule-mcp doctor` says"
             .to_owned(),
         retry: Retry::Now,
-        at: None,
-    }
-}
-
-fn missing_interpreter(language: Language) -> Refusal {
-    let program = language.program();
-    Refusal {
-        what: format!("this machine has no /usr/bin/{program}, which {language} code needs"),
-        cause: Cause::InterpreterMissing(language),
-        fix: format!(
-            "install the package that has /usr/bin/{program} (a program elsewhere on PATH is not \
-             used), or use another language"
-        ),
-        retry: Retry::AfterFix,
         at: None,
     }
 }

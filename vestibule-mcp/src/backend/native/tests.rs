@@ -5,8 +5,8 @@ use super::*;
 use crate::engine::Progress;
 use crate::run::admission::Admission;
 use protocol::{
-    CpuPercent, Ending, Interpreter, Limits, Measured, MemoryMib, Outcome, OutputBytes, PidsMax,
-    Rootfs, Stream, StreamTotals, TimeoutSeconds, TmpfsMib, Usage,
+    CpuPercent, Ending, Interpreter, Interpreters, Limits, Measured, MemoryMib, Outcome,
+    OutputBytes, PidsMax, Rootfs, Stream, StreamTotals, TimeoutSeconds, TmpfsMib, Usage,
 };
 use std::os::unix::fs::PermissionsExt;
 use tokio::sync::watch;
@@ -99,11 +99,14 @@ fn hello() -> Vec<u8> {
 }
 
 fn ready() -> Vec<u8> {
-    let bash = Interpreter { language: Language::Bash, path: PathBuf::from("/usr/bin/bash") };
+    let bash = Interpreter {
+        language: Language::Bash,
+        path: Measured::Value(PathBuf::from("/usr/bin/bash")),
+    };
     frame::encode_event(&Event::Ready(Applied {
         isolation: Isolation::native(vec![], vec![], vec![], None),
         controls: vec![],
-        interpreters: vec![bash],
+        interpreters: Interpreters(vec![bash]),
         cgroup: None,
         steps: vec![],
     }))
