@@ -92,7 +92,7 @@ steps! {
     MountRootfs "mount-rootfs" Init "5.2":
         "Clones the system folders below the new root, recursively, read-only, nosuid and nodev, and links or clones `/bin`, `/sbin` and `/lib*` as the root file system has them.";
     MaskRootfs "mask-rootfs" Init "5.2":
-        "Covers `/usr/src`, `/usr/local` (unless an interpreter's link leads there) and network file systems below `/usr` with an empty folder.";
+        "Covers `/usr/src` and `/usr/local` (unless an interpreter's link leads there) with an empty folder.";
     FillEtc "fill-etc" Init "5.2":
         "Writes the synthesized files of `/etc` and clones what programs need and anyone may read.";
     MountProc "mount-proc" Init "5.2":
@@ -115,6 +115,8 @@ steps! {
         "Detaches the old root with everything below it.";
     ReadOnlyRoot "read-only-root" Init "5.12":
         "Makes the root tmpfs read-only.";
+    CoverRemote "cover-remote" Init "5.2":
+        "Reads the mount table and covers network file systems that came along below the system folders.";
     JoinKeyring "join-keyring" Init "2.6.10":
         "Joins a new session keyring. Failing is not fatal: the filter refuses every keyring call.";
     DropCapabilities "drop-capabilities" Init "4.3":
@@ -124,11 +126,11 @@ steps! {
     DieWithSupervisor "die-with-supervisor" Init "2.1.57":
         "Asks for SIGKILL at the supervisor's death, last, since a change of credentials clears it, and then looks once whether the supervisor is still there.";
     VerifySandbox "verify-sandbox" Init "5.6":
-        "Reads back what was done: seven namespaces that are not the supervisor's, one root, and nothing writable or set-user-id but where it must be.";
+        "Looks back at what was done: seven namespaces that are not the supervisor's, one root, and nothing writable or set-user-id but where it must be.";
     WriteScript "write-script" Supervisor "any":
         "Writes the code to `/sandbox` through the clone that init handed over.";
     StartGuest "start-guest" Init "any":
-        "Forks the guest at the supervisor's word and from then on only reaps.";
+        "Starts the guest at the supervisor's word, as `vfork` does, and from then on only reaps. Its time holds the guest's steps, up to the exec.";
     NewSession "new-session" Guest "any":
         "A session of its own without a controlling terminal.";
     SetStreams "set-streams" Guest "any":

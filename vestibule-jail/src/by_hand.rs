@@ -110,7 +110,7 @@ fn print_spec() -> io::Result<()> {
 /// away, and the server's default limits.
 fn example() -> Result<RunSpec, Box<dyn std::error::Error + Send + Sync>> {
     let here = std::env::current_dir()?.canonicalize()?;
-    let home = std::env::home_dir().unwrap_or_default();
+    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let workspace = if home.starts_with(&here) { home.join(".vestibule/workspace") } else { here };
     Ok(RunSpec {
         prepare: Sandbox {

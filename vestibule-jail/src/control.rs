@@ -21,7 +21,7 @@ pub enum Report {
     /// Init or the guest: a step failed, nothing was executed.
     Failed(StepError, Vec<TimedStep>),
     /// Init: the guest ended with this status of `waitpid(2)`.
-    Ended(i32),
+    Ended(i32, Vec<TimedStep>),
 }
 
 /// Sends a report, with a descriptor if there is one.
@@ -88,7 +88,7 @@ fn encode(report: &Report) -> Vec<u8> {
         Report::SandboxReady(steps) => (1, steps.as_slice()),
         Report::GuestReady(steps) => (2, steps.as_slice()),
         Report::Failed(_, steps) => (3, steps.as_slice()),
-        Report::Ended(_) => (4, &[][..]),
+        Report::Ended(_, steps) => (4, steps.as_slice()),
     };
     let mut bytes = vec![tag];
     match report {
@@ -96,7 +96,7 @@ fn encode(report: &Report) -> Vec<u8> {
             bytes.push(index(error.step));
             bytes.extend_from_slice(&error.errno.to_le_bytes());
         }
-        Report::Ended(status) => bytes.extend_from_slice(&status.to_le_bytes()),
+        Report::Ended(status, _) => bytes.extend_from_slice(&status.to_le_bytes()),
         Report::SandboxReady(_) | Report::GuestReady(_) => {}
     }
     for taken in steps {
@@ -118,7 +118,10 @@ fn decode(bytes: &[u8]) -> Option<Report> {
             let error = StepError { step: step_at(*step)?, errno: i32::from_le_bytes(*errno) };
             Some(Report::Failed(error, decode_steps(rest)?))
         }
-        4 => Some(Report::Ended(i32::from_le_bytes(rest.try_into().ok()?))),
+        4 => {
+            let (status, rest) = rest.split_first_chunk::<4>()?;
+            Some(Report::Ended(i32::from_le_bytes(*status), decode_steps(rest)?))
+        }
         _ => None,
     }
 }
@@ -157,7 +160,7 @@ mod tests {
             Report::SandboxReady(vec![step; 40]),
             Report::GuestReady(vec![]),
             Report::Failed(error, vec![step]),
-            Report::Ended(139),
+            Report::Ended(139, vec![step]),
         ] {
             let bytes = encode(&report);
             assert!(bytes.len() <= MAX_REPORT);

@@ -1,4 +1,5 @@
-//! The guest before it is one: the last steps between the fork and the interpreter.
+//! The guest before it is one: the last steps between its start and the interpreter. It shares
+//! init's memory until the exec, while init waits: what is changed here but memory is its own.
 
 use crate::control::{self, Report};
 use crate::plan::Plan;
@@ -12,6 +13,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 use protocol::{Language, Limits, Step, StepError};
+use std::convert::Infallible;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -27,7 +29,8 @@ const THREAD_STACK: rlim_t = 8 << 20;
 const STACKS: rlim_t = 64;
 
 /// Becomes the interpreter, or reports why not.
-pub fn main(plan: &Plan, ends: &Ends, language: Language, mut trace: Trace) -> ! {
+pub fn main(plan: &Plan, ends: &Ends, language: Language) -> Infallible {
+    let mut trace = Trace::default();
     let error = match prepare(plan, ends, &mut trace) {
         Ok(listener) => {
             let report = Report::GuestReady(trace.take());
@@ -123,7 +126,7 @@ fn verify() -> nix::Result<()> {
     }
 }
 
-fn execute(plan: &Plan, ends: &Ends, language: Language) -> nix::Result<std::convert::Infallible> {
+fn execute(plan: &Plan, ends: &Ends, language: Language) -> nix::Result<Infallible> {
     let program = plan.root.interpreters.path(language).map_err(|_| Errno::ENOENT)?;
     let program = CString::new(program.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
     let script =

@@ -26,7 +26,7 @@ pub fn mount(world: &mut Mounter) -> nix::Result<()> {
     let devices = open_source(Path::new("/dev"))?;
     for name in DEVICES {
         let target = dev.join(name);
-        world.file(&target, b"")?;
+        world.place(&target)?;
         world.clone(devices.as_fd(), Path::new(name), &target, Attributes::DEVICES, false)?;
     }
     for (name, target) in LINKS {

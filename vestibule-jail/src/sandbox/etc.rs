@@ -1,10 +1,9 @@
 //! `/etc`: a few files written here, and what programs need of the root file system's own.
 
-use super::mounter::{Mounter, open_source};
-use super::rootfs::take_over;
+use super::mounter::Mounter;
+use super::rootfs::Source;
 use crate::plan::Plan;
 use crate::supervisor::environment::USER;
-use std::os::fd::AsFd;
 use std::path::Path;
 
 /// The sandbox's host name.
@@ -16,11 +15,11 @@ pub fn fill(world: &mut Mounter, plan: &Plan) -> nix::Result<()> {
     for (name, content) in synthesized(plan.uid, plan.gid) {
         world.file(&Path::new("etc").join(name), content.as_bytes())?;
     }
-    let base = open_source(&plan.root.base)?;
+    let source = Source::open(&plan.root)?;
     for entry in &plan.root.etc {
         let path = entry.below("etc");
         world.parents(&path)?;
-        take_over(world, base.as_fd(), &path, &path, &entry.kind)?;
+        source.take_over(world, &path, &path, &entry.kind)?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ mod etc;
 mod identity;
 mod mounter;
 mod proc;
+mod remote;
 mod rootfs;
 mod verify;
 
@@ -14,7 +15,7 @@ use crate::plan::Plan;
 use crate::sys::{self, process::SingleThread};
 use crate::trace::Trace;
 use mounter::Mounter;
-use nix::unistd::{ForkResult, Pid};
+use nix::unistd::Pid;
 use protocol::{Language, Step, StepError};
 use std::os::fd::{AsFd, OwnedFd};
 pub use verify::namespaces;
@@ -78,32 +79,28 @@ fn build(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepErr
     trace.step(Step::PivotRoot, || world.pivot())?;
     trace.step(Step::DetachOldRoot, mounter::detach_old_root)?;
     trace.step(Step::ReadOnlyRoot, || world.finish())?;
+    let mounts = trace.step(Step::CoverRemote, || remote::cover(&mut world))?;
     trace.optional(Step::JoinKeyring, sys::process::join_session_keyring);
     trace.step(Step::DropCapabilities, identity::drop_capabilities)?;
     trace.step(Step::NoNewPrivileges, nix::sys::prctl::set_no_new_privs)?;
     trace.step(Step::DieWithSupervisor, || identity::die_with_supervisor(ends.control.as_fd()))?;
-    trace.step(Step::VerifySandbox, || verify::sandbox(plan))?;
+    trace.step(Step::VerifySandbox, || verify::sandbox(plan, &mounts))?;
     Ok(folder)
 }
 
 /// Starts the guest and reaps until it has ended. Init's own end then ends whatever is left.
 fn serve(plan: &Plan, ends: Ends, language: Language, alone: SingleThread) -> ! {
     let mut trace = Trace::default();
-    let forked = trace.step(Step::StartGuest, || sys::process::fork(alone));
-    let guest = match forked {
-        Ok(ForkResult::Child) => crate::guest::main(plan, &ends, language, trace),
-        Ok(ForkResult::Parent { child }) => child,
-        Err(error) => {
-            let report = Report::Failed(error, trace.take());
-            // The supervisor sees init's end too, whether or not this arrives.
-            let _ = control::report(ends.control.as_fd(), &report, None);
-            sys::process::exit_now(1);
-        }
-    };
+    let life = || crate::guest::main(plan, &ends, language);
+    let started = trace.step(Step::StartGuest, || sys::process::start_sharing_memory(alone, life));
     let Ends { control, stdout, stderr } = ends;
     drop((stdout, stderr));
-    let status = reap_until(guest);
-    let _ = control::report(control.as_fd(), &Report::Ended(status), None);
+    let report = match started {
+        Ok(guest) => Report::Ended(reap_until(guest), trace.take()),
+        Err(error) => Report::Failed(error, trace.take()),
+    };
+    // The supervisor sees init's end too, whether or not this arrives.
+    let _ = control::report(control.as_fd(), &report, None);
     sys::process::exit_now(0)
 }
 

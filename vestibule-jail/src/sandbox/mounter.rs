@@ -5,7 +5,7 @@ use crate::sys::mount::{self, Attributes};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat, openat2};
 use nix::mount::{MntFlags, MsFlags, umount2};
-use nix::sys::stat::{Mode, mkdirat};
+use nix::sys::stat::{Mode, SFlag, mkdirat, mknodat};
 use nix::unistd::{chdir, fchdir, pivot_root, symlinkat, write};
 use protocol::CodeBytes;
 use std::ffi::{CStr, CString};
@@ -71,6 +71,11 @@ impl Mounter {
             Err(Errno::EEXIST) => Ok(()),
             made => made,
         }
+    }
+
+    /// Makes an empty file: a place to attach a file's clone at.
+    pub fn place(&self, path: &Path) -> nix::Result<()> {
+        mknodat(&self.root, path, SFlag::S_IFREG, Mode::from_bits_truncate(0o644), 0)
     }
 
     /// Makes a file with this content.
@@ -177,7 +182,7 @@ impl Mounter {
     }
 
     /// Makes the root itself read-only, and catches up on what `mount_setattr` could not do.
-    pub fn finish(mut self) -> nix::Result<()> {
+    pub fn finish(&mut self) -> nix::Result<()> {
         let root = self.root.try_clone().map_err(|error| super::identity::errno(&error))?;
         self.restrict(root.as_fd(), Path::new(""), Attributes::READ_ONLY, false)?;
         if self.later.is_empty() { Ok(()) } else { remount_all(&self.later) }

@@ -6,40 +6,55 @@ use crate::plan::{Entry, EntryKind, RootPlan, Workspace};
 use crate::sys::mount::Attributes;
 use nix::errno::Errno;
 use nix::sys::stat::fstat;
-use protocol::TmpfsMib;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use protocol::{Rootfs, TmpfsMib};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// Takes the top folders over, read-only.
 pub fn mount(world: &mut Mounter, root: &RootPlan) -> nix::Result<()> {
-    let base = open_source(&root.base)?;
+    let source = Source::open(root)?;
     for entry in &root.top {
-        take_over(world, base.as_fd(), &entry.name, &entry.name, &entry.kind)?;
+        source.take_over(world, &entry.name, &entry.name, &entry.kind)?;
     }
     Ok(())
 }
 
-/// Takes one entry over from `source` below `base` to `target`. Links on the way to it stay within
-/// the root file system: an image's must not lead to the machine's files.
-pub fn take_over(
-    world: &mut Mounter,
-    base: BorrowedFd<'_>,
-    source: &Path,
-    target: &Path,
-    kind: &EntryKind,
-) -> nix::Result<()> {
-    match kind {
-        EntryKind::Link(to) => world.link(target, to),
-        EntryKind::Folder => {
-            let folder = open_within(base, source)?;
-            world.folder(target)?;
-            world.clone(folder.as_fd(), Path::new(""), target, Attributes::READ_ONLY, true)
+/// Where entries are taken over from.
+#[derive(Debug)]
+pub struct Source {
+    base: OwnedFd,
+    /// An image's links must not lead to the machine's files; those of the machine itself are its
+    /// owner's.
+    within: bool,
+}
+
+impl Source {
+    /// Opens the root of a root file system.
+    pub fn open(root: &RootPlan) -> nix::Result<Source> {
+        let within = root.source != Rootfs::Host;
+        Ok(Source { base: open_source(&root.base)?, within })
+    }
+
+    /// Takes one entry over from `source` to `target`.
+    pub fn take_over(
+        &self,
+        world: &mut Mounter,
+        source: &Path,
+        target: &Path,
+        kind: &EntryKind,
+    ) -> nix::Result<()> {
+        match kind {
+            EntryKind::Link(to) => return world.link(target, to),
+            EntryKind::Folder => world.folder(target)?,
+            EntryKind::File => world.place(target)?,
         }
-        EntryKind::File => {
-            let file = open_within(base, source)?;
-            world.file(target, b"")?;
-            world.clone(file.as_fd(), Path::new(""), target, Attributes::READ_ONLY, false)
+        let recursive = *kind == EntryKind::Folder;
+        if self.within {
+            let opened = open_within(self.base.as_fd(), source)?;
+            let here = Path::new("");
+            return world.clone(opened.as_fd(), here, target, Attributes::READ_ONLY, recursive);
         }
+        world.clone(self.base.as_fd(), source, target, Attributes::READ_ONLY, recursive)
     }
 }
 

@@ -199,7 +199,10 @@ impl Watch<'_> {
                 self.trace.extend(steps);
                 Some(Cause::Failed(error))
             }
-            Ok(Some((Report::Ended(status), _))) => Some(Cause::Guest(status)),
+            Ok(Some((Report::Ended(status, steps), _))) => {
+                self.trace.extend(steps);
+                Some(Cause::Guest(status))
+            }
             Ok(Some((Report::SandboxReady(_), _)) | None) | Err(_) => Some(Cause::InitEnded),
         }
     }

@@ -33,10 +33,6 @@ const HOST_TOP: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx
 const NOT_FROM_IMAGE: &[&str] =
     &["proc", "sys", "dev", "run", "tmp", "etc", "boot", "mnt", "media", "workspace", "sandbox"];
 
-/// File systems that reach over a network or into a user's process, and may hang.
-const REMOTE: &[&str] =
-    &["nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse", "autofs"];
-
 /// Opens a root file system and finds out what it is made of.
 ///
 /// # Errors
@@ -220,8 +216,7 @@ fn real_path(base: BorrowedFd<'_>, opened: &OwnedFd) -> Option<PathBuf> {
     Some(Path::new("/").join(below))
 }
 
-/// `/usr/src`, `/usr/local` unless an interpreter lies there (both on a host only), and network
-/// file systems below `/usr`.
+/// On a host `/usr/src`, and `/usr/local` unless an interpreter lies there.
 fn masks(
     base: BorrowedFd<'_>,
     source: &Rootfs,
@@ -238,16 +233,5 @@ fn masks(
         masks.push(PathBuf::from("/usr/local"));
     }
     masks.retain(|mask| entry_kind(base, mask) == Some(EntryKind::Folder));
-    let mounts = crate::procfs::read(Path::new("/proc/self/mountinfo")).unwrap_or_default();
-    let remote = crate::mountinfo::parse(&mounts)
-        .filter(|mount| mount.point.starts_with("/usr") && is_remote(mount.filesystem))
-        .map(|mount| mount.point);
-    let covered = masks.clone();
-    masks.extend(remote.filter(|point| !covered.iter().any(|mask| point.starts_with(mask))));
     masks
-}
-
-fn is_remote(filesystem: &str) -> bool {
-    let kind = filesystem.split('.').next().unwrap_or(filesystem);
-    REMOTE.contains(&kind)
 }
