@@ -13,11 +13,13 @@ use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 use protocol::{Language, Limits, Step, StepError};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Instant;
 
 /// Where the guest may write.
 const WRITABLE: &[&str] = &["/workspace", "/tmp", "/dev", "/proc"];
@@ -28,13 +30,19 @@ const THREAD_STACK: rlim_t = 8 << 20;
 /// For how many threads' stacks the data stand-in leaves room.
 const STACKS: rlim_t = 64;
 
-/// Becomes the interpreter, or reports why not.
-pub fn main(plan: &Plan, ends: &Ends, language: Language) -> Infallible {
+/// Becomes the interpreter, or reports why not. `exec_began` is set just before the exec.
+pub fn main(
+    plan: &Plan,
+    ends: &Ends,
+    language: Language,
+    exec_began: &Cell<Option<Instant>>,
+) -> Infallible {
     let mut trace = Trace::default();
     let error = match prepare(plan, ends, &mut trace) {
         Ok(listener) => {
             let report = Report::GuestReady(trace.take());
             let sent = control::report(ends.control.as_fd(), &report, Some(listener.as_fd()));
+            exec_began.set(Some(Instant::now()));
             let start = || sent.and_then(|()| execute(plan, ends, language));
             match trace.step(Step::Exec, start) {
                 Ok(never) => match never {},

@@ -2,7 +2,7 @@
 //! name from.
 
 use nix::errno::Errno;
-use protocol::{Step, StepError, TimedStep};
+use protocol::{Actor, Step, StepError, TimedStep};
 use std::time::Instant;
 
 /// The steps taken so far by one process.
@@ -41,6 +41,23 @@ impl Trace {
     /// Adds the steps of another process.
     pub fn extend(&mut self, steps: Vec<TimedStep>) {
         self.steps.extend(steps);
+    }
+
+    /// Adds what init reports of the guest's start: its own step, which began before those of the
+    /// guest, and the guest's exec, which ended them.
+    pub fn extend_around_guest(&mut self, steps: Vec<TimedStep>) {
+        let (guest, init): (Vec<_>, Vec<_>) =
+            steps.into_iter().partition(|taken| taken.step.actor() == Actor::Guest);
+        let first = self.steps.iter().position(|taken| taken.step.actor() == Actor::Guest);
+        let place = first.unwrap_or(self.steps.len());
+        self.steps.splice(place..place, init);
+        self.steps.extend(guest);
+    }
+
+    /// Records a step that was seen to have begun at `start` and succeeded by now.
+    pub fn seen(&mut self, step: Step, start: Instant) {
+        let nanoseconds = start.elapsed().as_nanos() as u64;
+        self.steps.push(TimedStep { step, nanoseconds, errno: 0 });
     }
 
     /// The errno of a step that was taken and failed.

@@ -17,6 +17,7 @@ use crate::trace::Trace;
 use mounter::Mounter;
 use nix::unistd::Pid;
 use protocol::{Language, Step, StepError};
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 pub use verify::namespaces;
 
@@ -91,8 +92,13 @@ fn build(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepErr
 /// Starts the guest and reaps until it has ended. Init's own end then ends whatever is left.
 fn serve(plan: &Plan, ends: Ends, language: Language, alone: SingleThread) -> ! {
     let mut trace = Trace::default();
-    let life = || crate::guest::main(plan, &ends, language);
+    // The guest shares this memory: init, which goes on at the exec, sees when that began.
+    let exec_began = Cell::new(None);
+    let life = || crate::guest::main(plan, &ends, language, &exec_began);
     let started = trace.step(Step::StartGuest, || sys::process::start_sharing_memory(alone, life));
+    if let Some(began) = exec_began.get() {
+        trace.seen(Step::Exec, began);
+    }
     let Ends { control, stdout, stderr } = ends;
     drop((stdout, stderr));
     let report = match started {

@@ -200,7 +200,7 @@ impl Watch<'_> {
                 Some(Cause::Failed(error))
             }
             Ok(Some((Report::Ended(status, steps), _))) => {
-                self.trace.extend(steps);
+                self.trace.extend_around_guest(steps);
                 Some(Cause::Guest(status))
             }
             Ok(Some((Report::SandboxReady(_), _)) | None) | Err(_) => Some(Cause::InitEnded),

@@ -194,12 +194,24 @@ pub fn join_session_keyring() -> nix::Result<()> {
     Ok(())
 }
 
-/// Resets the disposition of every signal to its default.
+/// Resets the disposition of every signal to its default, those included that libc keeps for itself
+/// and would refuse: whoever started this process may have left them ignored.
 pub fn default_signals() {
+    /// The kernel's `struct sigaction`: handler, flags, restorer, mask. All zeroes is the default.
+    const DEFAULT: [u64; 4] = [0; 4];
+    const MASK_BYTES: usize = 8;
     for signal in 1..=64 {
-        // SAFETY: the default disposition installs no handler. SIGKILL, SIGSTOP and the numbers that
-        // libc keeps for itself refuse, which is as good.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: `DEFAULT` is a valid `sigaction` that installs no handler; the old one is not asked
+        // for. SIGKILL and SIGSTOP refuse, which is as good.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                std::ptr::null::<u64>(),
+                MASK_BYTES,
+            )
+        };
     }
 }
 
