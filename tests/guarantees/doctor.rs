@@ -1,0 +1,67 @@
+//! `vestibule-mcp doctor`: for each prerequisite ok, missing, or the exact fix.
+
+use serde_json::Value;
+use std::process::{Output, Stdio};
+use tests::programs::programs;
+use tests::{Outcome, Place};
+
+tests::tests![
+    a_machine_that_works,
+    the_same_as_json,
+    a_missing_helper_is_named_with_its_fix,
+    problems_of_settings_are_listed_together,
+    it_leaves_nothing,
+];
+
+fn doctor(place: &Place, arguments: &[&str], settings: &[(&str, &str)]) -> Output {
+    let mut command = place.command(programs().server());
+    command.arg("doctor").args(arguments).envs(settings.iter().copied());
+    command.stdin(Stdio::null()).output().expect("the server starts")
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn a_machine_that_works() -> Outcome {
+    let output = doctor(&Place::new(), &[], &[]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for word in ["native", "python", "bash", "node", "vestibule-jail", "ok"] {
+        assert!(text.contains(word), "{word} is missing in {text}");
+    }
+    Ok(())
+}
+
+fn the_same_as_json() -> Outcome {
+    let output = doctor(&Place::new(), &["--json"], &[]);
+    let json: Value = serde_json::from_slice(&output.stdout).expect("JSON alone");
+    assert!(json.to_string().contains("native"), "{json}");
+    Ok(())
+}
+
+fn a_missing_helper_is_named_with_its_fix() -> Outcome {
+    let output = doctor(&Place::new(), &[], &[("VESTIBULE_JAIL", "/nonexistent/jail")]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("/nonexistent/jail") && text.to_lowercase().contains("fix"), "{text}");
+    Ok(())
+}
+
+fn problems_of_settings_are_listed_together() -> Outcome {
+    let settings = [("VESTIBULE_MEM_MB", "lots"), ("VESTIBULE_BACKEND", "magic")];
+    let output = doctor(&Place::new(), &[], &settings);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    for word in ["VESTIBULE_MEM_MB", "lots", "VESTIBULE_BACKEND", "magic"] {
+        assert!(text.contains(word), "{word} is missing in {text}");
+    }
+    Ok(())
+}
+
+fn it_leaves_nothing() -> Outcome {
+    let place = Place::new();
+    doctor(&place, &[], &[]);
+    place.assert_nothing_left();
+    Ok(())
+}

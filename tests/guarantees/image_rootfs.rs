@@ -1,0 +1,136 @@
+//! An unpacked image as the root: the same walls, and nothing in it can turn a mount aside.
+
+use protocol::{Cause, Event, Language, Rootfs, Sandbox};
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tests::jail::{sandbox, script};
+use tests::{Jail, Outcome, Place};
+
+tests::tests![
+    programs_come_from_the_image,
+    a_missing_interpreter_is_refused_with_its_fix,
+    links_in_an_image_turn_no_mount_aside,
+    the_image_cannot_be_changed_from_inside,
+    a_missing_image_is_refused,
+];
+
+/// A folder with bash, the libraries it needs, and nothing else.
+fn image(place: &Place) -> PathBuf {
+    let root = place.folder("image");
+    fs::create_dir_all(root.join("usr/bin")).expect("a folder");
+    for (name, target) in [("bin", "usr/bin"), ("lib", "usr/lib"), ("lib64", "usr/lib64")] {
+        fs::create_dir_all(root.join(target)).expect("a folder");
+        symlink(target, root.join(name)).expect("a link");
+    }
+    let needed = Command::new("ldd").arg("/usr/bin/bash").output().expect("ldd");
+    let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
+    let libraries = needed.split_whitespace().filter(|word| word.starts_with('/'));
+    for file in libraries.chain(["/usr/bin/bash"]) {
+        let inside = root.join(file.trim_start_matches('/'));
+        fs::create_dir_all(inside.parent().expect("a folder")).expect("a folder");
+        fs::copy(file, inside).expect("a copy");
+    }
+    // All of it belongs to the user, as if it had been unpacked.
+    let owner = format!("{0}:{0}", place.uid());
+    let given = Command::new("chown").args(["-hR", &owner]).arg(&root).status().expect("chown");
+    assert!(given.success());
+    root
+}
+
+fn in_image(image: &Path, workspace: &Path) -> Sandbox {
+    Sandbox {
+        rootfs: Rootfs::Image(image.to_owned()),
+        environment: vec![("PATH".to_owned(), "/usr/bin:/bin".to_owned())],
+        ..sandbox(workspace)
+    }
+}
+
+/// Runs bash in the image: standard output, or the refusal as text.
+fn run(place: &Place, sandbox: Sandbox, code: &str) -> Result<String, String> {
+    let mut jail = Jail::start(place);
+    match jail.prepare(sandbox) {
+        Event::Ready(_) => {
+            let (stdout, stderr, _) = jail.execute(script(Language::Bash, code));
+            let text = [stdout, stderr].concat();
+            Ok(String::from_utf8_lossy(&text).into_owned())
+        }
+        Event::Refused(refusal) => Err(refusal.to_string()),
+        other @ Event::Finished(_) => panic!("nothing was executed: {other:?}"),
+    }
+}
+
+fn programs_come_from_the_image() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let code = "echo /usr/bin/*; cd /workspace && echo kept > file; [ -e /etc/passwd ] && echo etc";
+    let got = run(&place, in_image(&image, &workspace), code);
+    assert_eq!(got.as_deref(), Ok("/usr/bin/bash\netc\n"));
+    assert_eq!(fs::read_to_string(workspace.join("file")).expect("it was kept"), "kept\n");
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn a_missing_interpreter_is_refused_with_its_fix() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let mut jail = Jail::start(&place);
+    let Event::Ready(applied) = jail.prepare(in_image(&image, &workspace)) else {
+        panic!("bash is enough to be ready")
+    };
+    let found = |language: &Language| applied.interpreters.path(*language).is_ok();
+    assert_eq!(Language::ALL.into_iter().filter(found).collect::<Vec<_>>(), [Language::Bash]);
+    jail.request(&protocol::Request::Execute(script(Language::Python, "print(1)")));
+    match jail.next() {
+        Some(protocol::frame::ToServer::Event(Event::Refused(refusal))) => {
+            assert_eq!(refusal.cause, Cause::InterpreterMissing(Language::Python));
+            assert!(!refusal.fix.is_empty());
+        }
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+    jail.wait();
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn links_in_an_image_turn_no_mount_aside() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let outside = place.folder("outside");
+    place.file("outside/secret", "planted outside");
+    for name in ["workspace", "dev", "proc", "tmp", "sandbox", "etc", "sys"] {
+        symlink(&outside, image.join(name)).expect("a link");
+    }
+    let code = "for d in /workspace /dev /proc /tmp /sandbox /etc; do [ -e $d/secret ] && echo $d; \
+                [ -L $d ] && echo link $d; done; echo through > /tmp/through; echo $0";
+    match run(&place, in_image(&image, &workspace), code) {
+        Ok(text) => assert_eq!(text, "/sandbox/main.sh\n"),
+        Err(refusal) => assert!(refusal.contains("Fix"), "{refusal}"),
+    }
+    assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 1, "a mount was turned aside");
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn the_image_cannot_be_changed_from_inside() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let code = "for f in /usr/bin/bash /usr/probe /probe /lib/probe; do echo x >> $f && echo wrote $f; done";
+    let got = run(&place, in_image(&image, &workspace), code).expect("it runs");
+    assert!(!got.contains("wrote"), "{got}");
+    assert!(!image.join("usr/probe").exists());
+    let same = fs::read(image.join("usr/bin/bash")).ok() == fs::read("/usr/bin/bash").ok();
+    assert!(same, "the image's bash was changed");
+    Ok(())
+}
+
+fn a_missing_image_is_refused() -> Outcome {
+    let place = Place::new();
+    let workspace = place.folder("ws");
+    let missing = place.base().join("nowhere");
+    let refusal = run(&place, in_image(&missing, &workspace), "echo ran").expect_err("no image");
+    assert!(refusal.contains("nowhere") && refusal.contains("Fix"), "{refusal}");
+    place.assert_nothing_left();
+    Ok(())
+}

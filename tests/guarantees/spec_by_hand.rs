@@ -1,0 +1,198 @@
+//! `vestibule-jail` by hand, for a person who debugs a sandbox.
+
+use protocol::{Language, RunSpec, Step};
+use serde_json::Value;
+use std::process::Output;
+use tests::jail::{by_hand, sandbox, script, spec_file};
+use tests::{Outcome, Place};
+
+tests::tests![
+    the_printed_example_is_a_spec_that_runs,
+    exit_codes_are_the_guests,
+    output_goes_to_its_own_stream,
+    explain_lists_every_step_in_order,
+    json_gives_the_same_facts,
+    a_wrong_spec_is_refused_by_field,
+    the_check_runs_nothing,
+    the_filter_is_printed_as_a_table,
+    the_version_names_protocol_and_library,
+    wrong_usage_is_2,
+    the_spec_is_not_visible_inside,
+];
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a script by hand with more arguments.
+fn run(place: &Place, language: Language, code: &str, more: &[&str]) -> Output {
+    let folder = place.base().join("ws");
+    if !folder.exists() {
+        place.folder("ws");
+    }
+    let path = spec_file(place, "run.json", sandbox(&folder), script(language, code));
+    let path = path.display().to_string();
+    by_hand(place, &[&["--spec", path.as_str()], more].concat())
+}
+
+fn the_printed_example_is_a_spec_that_runs() -> Outcome {
+    let place = Place::new();
+    let printed = by_hand(&place, &["--print-spec"]);
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    let json: Value = serde_json::from_slice(&printed.stdout).expect("JSON");
+    for name in ["language", "code", "timeout_seconds"] {
+        assert!(json["execute"].get(name).is_some(), "{name} stands in execute: {json}");
+    }
+    let mut spec: RunSpec = serde_json::from_value(json).expect("a spec");
+    spec.prepare.workspace = place.folder("ws");
+    let path = spec_file(&place, "run.json", spec.prepare, spec.execute);
+    let ran = by_hand(&place, &["--spec", &path.display().to_string()]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn exit_codes_are_the_guests() -> Outcome {
+    let place = Place::new();
+    let cases = [
+        ("exit 0", 0),
+        ("exit 7", 7),
+        ("exit 125", 125),
+        ("kill -SEGV $$", 139),
+        ("kill -TERM $$", 143),
+    ];
+    for (code, expected) in cases {
+        let ran = run(&place, Language::Bash, code, &[]);
+        assert_eq!(ran.status.code(), Some(expected), "{code}: {}", text(&ran.stderr));
+    }
+    let mut timed = script(Language::Bash, "sleep 30");
+    timed.timeout_seconds = protocol::TimeoutSeconds::new(1).expect("in range");
+    let path = spec_file(&place, "timed.json", sandbox(&place.base().join("ws")), timed);
+    assert_eq!(by_hand(&place, &["--spec", &path.display().to_string()]).status.code(), Some(124));
+    assert_eq!(run(&place, Language::Bash, "yes", &[]).status.code(), Some(124));
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn output_goes_to_its_own_stream() -> Outcome {
+    let place = Place::new();
+    let ran = run(
+        &place,
+        Language::Python,
+        "import sys\nprint('out')\nprint('err', file=sys.stderr)",
+        &[],
+    );
+    assert_eq!(text(&ran.stdout), "out\n");
+    assert!(text(&ran.stderr).contains("err\n"), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("isolation: native"), "{}", text(&ran.stderr));
+    Ok(())
+}
+
+fn explain_lists_every_step_in_order() -> Outcome {
+    let place = Place::new();
+    let ran = run(&place, Language::Bash, "true", &["--explain"]);
+    let text = [ran.stdout, ran.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let mut from = 0;
+    for step in Step::ALL {
+        let at = text[from..].find(step.name());
+        from +=
+            at.unwrap_or_else(|| panic!("{} is missing or out of order in\n{text}", step.name()));
+    }
+    Ok(())
+}
+
+fn json_gives_the_same_facts() -> Outcome {
+    let place = Place::new();
+    let ran = run(&place, Language::Bash, "echo out; exit 3", &["--json"]);
+    assert_eq!(ran.status.code(), Some(3));
+    let all = [text(&ran.stdout), text(&ran.stderr)].concat();
+    let line = all.lines().rev().find(|line| line.starts_with('{')).map(str::to_owned);
+    let json: Value = match line {
+        Some(line) if line.ends_with('}') => serde_json::from_str(&line).expect("JSON"),
+        _ => serde_json::from_slice(&ran.stdout).expect("JSON on standard output"),
+    };
+    assert!(
+        json.to_string().contains("NativeDegraded") || json.to_string().contains("native"),
+        "{json}"
+    );
+    Ok(())
+}
+
+fn a_wrong_spec_is_refused_by_field() -> Outcome {
+    let place = Place::new();
+    let folder = place.folder("ws");
+    let good = RunSpec { prepare: sandbox(&folder), execute: script(Language::Bash, "true") };
+    let good = serde_json::to_value(&good).expect("JSON");
+    let wrong = |change: fn(&mut Value)| {
+        let mut spec = good.clone();
+        change(&mut spec);
+        spec.to_string()
+    };
+    let cases = [
+        ("not json".to_owned(), ""),
+        (wrong(|s| s["execute"]["language"] = "ruby".into()), "ruby"),
+        (wrong(|s| s["execute"]["timeout_seconds"] = 0.into()), "timeout"),
+        (wrong(|s| s["prepare"]["limits"]["pids_max"] = 0.into()), "processes"),
+        (wrong(|s| s["prepare"]["workspace"] = "relative".into()), "workspace"),
+        (wrong(|s| s["prepare"]["surprise"] = 1.into()), "surprise"),
+        (wrong(|s| drop(s["execute"].as_object_mut().map(|e| e.remove("code")))), "code"),
+    ];
+    for (spec, word) in cases {
+        let path = place.file("wrong.json", &spec).display().to_string();
+        let ran = by_hand(&place, &["--spec", &path]);
+        let said = text(&ran.stderr);
+        assert!(matches!(ran.status.code(), Some(2 | 125)), "{spec}: {said}");
+        assert!(said.contains(word), "{word:?} is not named: {said}");
+    }
+    Ok(())
+}
+
+fn the_check_runs_nothing() -> Outcome {
+    let place = Place::new();
+    let checked = by_hand(&place, &["--check"]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    let said = text(&[checked.stdout, checked.stderr].concat());
+    for word in ["isolation: native", "Capabilities: InForce", "python: /usr/bin/python3"] {
+        assert!(said.contains(word), "{word} is missing in {said}");
+    }
+    let json = by_hand(&place, &["--check", "--json"]);
+    serde_json::from_slice::<Value>(&json.stdout).expect("JSON");
+    assert_eq!(std::fs::read_dir(place.home()).expect("home").count(), 0, "a check leaves a file");
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn the_filter_is_printed_as_a_table() -> Outcome {
+    let printed = by_hand(&Place::new(), &["--print-filter"]);
+    assert!(printed.status.success(), "{}", text(&printed.stderr));
+    let table = text(&printed.stdout);
+    for name in ["mount", "unshare", "bpf", "clone3", "libseccomp"] {
+        assert!(table.contains(name), "{name} is missing");
+    }
+    Ok(())
+}
+
+fn the_version_names_protocol_and_library() -> Outcome {
+    let printed = text(&by_hand(&Place::new(), &["--version"]).stdout);
+    let protocol = format!("protocol {}", protocol::PROTOCOL_VERSION);
+    for word in [env!("CARGO_PKG_VERSION"), &protocol, "libseccomp"] {
+        assert!(printed.contains(word), "{word} is missing in {printed}");
+    }
+    Ok(())
+}
+
+fn wrong_usage_is_2() -> Outcome {
+    let place = Place::new();
+    assert_eq!(by_hand(&place, &["--no-such-option"]).status.code(), Some(2));
+    assert_eq!(by_hand(&place, &["--spec", "/nonexistent.json"]).status.code(), Some(2));
+    Ok(())
+}
+
+fn the_spec_is_not_visible_inside() -> Outcome {
+    let place = Place::new();
+    let code = "cat /proc/*/cmdline | tr '\\0' ' '";
+    let seen = text(&run(&place, Language::Bash, code, &[]).stdout);
+    assert!(!seen.contains("run.json"), "the path of the spec: {seen}");
+    Ok(())
+}
