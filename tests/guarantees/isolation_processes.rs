@@ -56,8 +56,7 @@ print(repr(open('/proc/1/cmdline', 'rb').read()))
 ";
     let mut server = place.server().set("SECRET_TOKEN", "planted").start();
     let got = server.run("python", code).success();
-    assert_eq!(got.lines().count(), 1, "{got}");
-    assert!(!got.contains(&place.base().display().to_string()), "a host path: {got}");
+    assert_eq!(got, r"b'vestibule-jail\x00'", "nothing is reached, and no path of the host shown");
     Ok(())
 }
 

@@ -6,8 +6,9 @@ use crate::trace::Trace;
 use crate::{filter, sys};
 use clap::Parser;
 use protocol::{
-    Applied, CpuPercent, Ending, Language, Limits, Measured, MemoryMib, Outcome, OutputBytes,
-    PidsMax, Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds, TmpfsMib,
+    Applied, CpuPercent, Ending, Language, Limits, Measured, MemoryMib, OutOfRange, Outcome,
+    OutputBytes, PidsMax, Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds,
+    TmpfsMib,
 };
 use serde::Serialize;
 use std::io::{self, Read, Write};
@@ -48,7 +49,7 @@ struct Arguments {
 
 /// What `--json` prints.
 #[derive(Debug, Default, Serialize)]
-struct Result_ {
+struct Printed {
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<Refusal>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,17 +102,20 @@ pub fn main() -> i32 {
 }
 
 fn print_spec() -> io::Result<()> {
-    let spec = example().map_err(io::Error::other)?;
+    let spec = example(usable_folder()?).map_err(io::Error::other)?;
     let text = serde_json::to_string_pretty(&spec).map_err(io::Error::other)?;
     writeln!(io::stdout(), "{text}")
 }
 
-/// A complete spec: this folder as the workspace, or the server's where this one must not be given
-/// away, and the server's default limits.
-fn example() -> Result<RunSpec, Box<dyn std::error::Error + Send + Sync>> {
+/// This folder, or the server's workspace where this one must not be given away.
+fn usable_folder() -> io::Result<PathBuf> {
     let here = std::env::current_dir()?.canonicalize()?;
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let workspace = if home.starts_with(&here) { home.join(".vestibule/workspace") } else { here };
+    Ok(if home.starts_with(&here) { home.join(".vestibule/workspace") } else { here })
+}
+
+/// A complete spec with the server's default limits.
+fn example(workspace: PathBuf) -> Result<RunSpec, OutOfRange> {
     Ok(RunSpec {
         prepare: Sandbox {
             rootfs: Rootfs::Host,
@@ -137,26 +141,29 @@ fn example() -> Result<RunSpec, Box<dyn std::error::Error + Send + Sync>> {
 /// Builds a sandbox in an own, empty workspace and ends it.
 fn check(arguments: &Arguments) -> i32 {
     let folder = std::env::temp_dir().join(format!("vestibule-check-{}", std::process::id()));
-    let built = std::fs::create_dir(&folder)
-        .and_then(|()| folder.canonicalize())
-        .map_err(|error| bad_request(&format!("{}: {error}", folder.display())));
+    let made = std::fs::create_dir(&folder).and_then(|()| folder.canonicalize());
     let mut trace = Trace::default();
-    let built = built.and_then(|workspace| {
-        let spec = example().map_err(|error| bad_request(&error.to_string()))?;
-        let sandbox = Sandbox { workspace, ..spec.prepare };
-        supervisor::prepare(&sandbox, &mut trace)
-    });
+    let built = made
+        .map_err(|error| {
+            let what =
+                format!("no workspace can be made for the check: {}: {error}", folder.display());
+            Refusal { fix: "set TMPDIR to a folder of yours".to_owned(), ..bad_request(&what) }
+        })
+        .and_then(|workspace| {
+            let spec = example(workspace).map_err(|error| bad_request(&error.to_string()))?;
+            supervisor::prepare(&spec.prepare, &mut trace)
+        });
     // Nothing has been written to it.
     let _ = std::fs::remove_dir(&folder);
     let (result, code) = match built {
         Ok((standing, applied)) => {
             standing.discard();
-            (Result_ { applied: Some(applied), ..Result_::default() }, 0)
+            (Printed { applied: Some(applied), ..Printed::default() }, 0)
         }
-        Err(refusal) => (Result_ { refused: Some(refusal), ..Result_::default() }, 1),
+        Err(refusal) => (Printed { refused: Some(refusal), ..Printed::default() }, 1),
     };
     explain(arguments, trace.steps(), &[]);
-    print(arguments, &result);
+    print(arguments, &result, &mut io::stdout());
     code
 }
 
@@ -192,10 +199,8 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
             let (stdout, stderr) = sink.into_kept();
             let (applied, isolation) = (Some(applied), Some(isolation));
             let outcome = Some(*outcome);
-            print(
-                arguments,
-                &Result_ { isolation, applied, outcome, stdout, stderr, refused: None },
-            );
+            let result = Printed { isolation, applied, outcome, stdout, stderr, refused: None };
+            print(arguments, &result, &mut io::stderr());
             code
         }
         Ok(Verdict::Abandoned) => STOPPED,
@@ -235,7 +240,7 @@ fn sink(keep: bool) -> io::Result<Sink> {
 
 fn refused(arguments: &Arguments, refusal: Refusal, steps: &[TimedStep]) -> i32 {
     explain(arguments, steps, &[]);
-    print(arguments, &Result_ { refused: Some(refusal), ..Result_::default() });
+    print(arguments, &Printed { refused: Some(refusal), ..Printed::default() }, &mut io::stderr());
     REFUSED
 }
 
@@ -249,8 +254,8 @@ fn exit_code(ending: &Ending) -> i32 {
     }
 }
 
-/// The result as JSON on standard output, or in words on standard error.
-fn print(arguments: &Arguments, result: &Result_) {
+/// The result as JSON on standard output, or in words to `out`.
+fn print(arguments: &Arguments, result: &Printed, out: &mut impl Write) {
     let written = if arguments.json {
         match serde_json::to_string_pretty(result) {
             Ok(text) => writeln!(io::stdout(), "{text}"),
@@ -258,13 +263,13 @@ fn print(arguments: &Arguments, result: &Result_) {
         }
     } else {
         let mut text = Vec::new();
-        in_words(result, &mut text).and_then(|()| io::stderr().write_all(&text))
+        in_words(result, &mut text).and_then(|()| out.write_all(&text))
     };
     // Nobody is left to be told if this fails.
     let _ = written;
 }
 
-fn in_words(result: &Result_, out: &mut impl Write) -> io::Result<()> {
+fn in_words(result: &Printed, out: &mut impl Write) -> io::Result<()> {
     if let Some(refusal) = &result.refused {
         return writeln!(out, "Blocked: {}", refusal.without_retry());
     }

@@ -46,7 +46,8 @@ fn main() {
     logging::start(&config.log);
     let failed = if matches!(command, Some(Command::Run(_))) { run::REFUSED } else { FAILED };
     let code = carry_out(command, config).unwrap_or_else(|error| {
-        tracing::error!("the system refuses what every command needs: {error}");
+        // Not through the log, which needs a thread: that may be what is refused.
+        eprintln!("vestibule-mcp: the system refuses what every command needs: {error}");
         failed
     });
     logging::flush();

@@ -17,7 +17,7 @@ pub fn check(helper: &Hello, jail: &Path) -> Result<(), Refusal> {
     let own = std::env::current_exe().unwrap_or_default();
     let server_is_older = order(&ours) < order(helper);
     let fix = if server_is_older {
-        "restart your MCP client, so that it starts the newer server"
+        "the newer programs are installed already"
     } else {
         "install vestibule-mcp and vestibule-jail from one release"
     };

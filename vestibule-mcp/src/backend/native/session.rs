@@ -44,6 +44,8 @@ impl Session {
     ) -> Result<Session, Refusal> {
         let mut command = Command::new(jail);
         command
+            // Init would show the path, and with it the user's name.
+            .arg0("vestibule-jail")
             .env_clear()
             .envs(environment.iter().map(|(name, value)| (*name, value)))
             .current_dir("/")
