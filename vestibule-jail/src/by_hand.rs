@@ -151,7 +151,7 @@ fn check(arguments: &Arguments) -> i32 {
         })
         .and_then(|workspace| {
             let spec = example(workspace).map_err(|error| bad_request(&error.to_string()))?;
-            supervisor::prepare(&spec.prepare, &mut trace)
+            supervisor::prepare(&spec.prepare, None, &mut trace)
         });
     // Nothing has been written to it.
     let _ = std::fs::remove_dir(&folder);
@@ -178,7 +178,7 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
     // The sandbox shows init's command line to the guest.
     sys::process::wipe_arguments();
     let mut trace = Trace::default();
-    let (standing, applied) = match supervisor::prepare(&spec.prepare, &mut trace) {
+    let (standing, applied) = match supervisor::prepare(&spec.prepare, None, &mut trace) {
         Ok(built) => built,
         Err(refusal) => return refused(arguments, refusal, trace.steps()),
     };

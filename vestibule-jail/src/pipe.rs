@@ -30,10 +30,11 @@ pub fn serve() -> Result<(), FrameError> {
     if let Err(error) = sandbox.check() {
         return sink.event(&Event::Refused(bad_request(&error.to_string())));
     }
-    let (standing, applied) = match supervisor::prepare(&sandbox, &mut Trace::default()) {
-        Ok(built) => built,
-        Err(refusal) => return sink.event(&Event::Refused(refusal)),
-    };
+    let (standing, applied) =
+        match supervisor::prepare(&sandbox, Some(input.0.as_fd()), &mut Trace::default()) {
+            Ok(built) => built,
+            Err(refusal) => return sink.event(&Event::Refused(refusal)),
+        };
     sink.event(&Event::Ready(applied))?;
     let script = match next_execute(&mut input, &standing) {
         Ok(Next::Script(script)) => script,

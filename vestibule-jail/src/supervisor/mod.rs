@@ -20,7 +20,9 @@ use crate::plan::{Plan, StandIns};
 use crate::sandbox::{self, Ends};
 use crate::sys::process::{self, Cloned};
 use crate::trace::Trace;
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Pid, pipe2};
 use protocol::{Applied, Refusal, Sandbox, Script, Step, StepError, TimedStep};
@@ -45,11 +47,16 @@ struct Outside {
     stderr: OwnedFd,
 }
 
-/// Builds a sandbox: the steps of the supervisor up to `Ready`, in order.
+/// Builds a sandbox: the steps of the supervisor up to `Ready`, in order. `server` is the pipe whose
+/// end means: cancel.
 ///
 /// # Errors
 /// A refusal with the step, the cause and the fix; nothing of the sandbox is left then.
-pub fn prepare(sandbox: &Sandbox, trace: &mut Trace) -> Result<(Standing, Applied), Refusal> {
+pub fn prepare(
+    sandbox: &Sandbox,
+    server: Option<BorrowedFd<'_>>,
+    trace: &mut Trace,
+) -> Result<(Standing, Applied), Refusal> {
     let uid = nix::unistd::getuid().as_raw();
     trace.refusing(Step::CheckPrivileges, checks::privileges)?;
     let kernel = trace.refusing(Step::CheckKernel, checks::kernel)?;
@@ -83,7 +90,8 @@ pub fn prepare(sandbox: &Sandbox, trace: &mut Trace) -> Result<(Standing, Applie
         }
     };
     drop(ends);
-    await_sandbox(init, pidfd, outside, plan, trace)
+    let report = first_report(outside.control.as_fd(), server);
+    standing(report, Built { init, pidfd, outside, plan }, trace)
 }
 
 fn make_pipes() -> nix::Result<(Outside, Ends)> {
@@ -98,15 +106,41 @@ fn make_pipes() -> nix::Result<(Outside, Ends)> {
     Ok((outside, Ends { control: theirs, stdout: stdout_end, stderr: stderr_end }))
 }
 
-/// Waits for init's word that the sandbox stands.
-fn await_sandbox(
+/// Waits for init's first report. A server that hangs up meanwhile is not kept waiting for a mount
+/// that hangs.
+fn first_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> FirstReport {
+    let mut fds = vec![PollFd::new(control, PollFlags::POLLIN)];
+    fds.extend(server.map(|server| PollFd::new(server, PollFlags::empty())));
+    loop {
+        match poll(&mut fds, PollTimeout::NONE) {
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+            Ok(_) if fds.first().is_some_and(|control| control.any() == Some(true)) => {
+                return control::receive(control);
+            }
+            Ok(_) => return Err(Errno::ECANCELED),
+        }
+    }
+}
+
+type FirstReport = nix::Result<Option<(Report, Option<OwnedFd>)>>;
+
+/// What a clone leaves in the supervisor's hands.
+struct Built {
     init: Pid,
     pidfd: OwnedFd,
     outside: Outside,
     plan: Plan,
+}
+
+/// Takes init's word that the sandbox stands, or ends it.
+fn standing(
+    report: FirstReport,
+    built: Built,
     trace: &mut Trace,
 ) -> Result<(Standing, Applied), Refusal> {
-    let error = match control::receive(outside.control.as_fd()) {
+    let Built { init, pidfd, outside, plan } = built;
+    let error = match report {
         Ok(Some((Report::SandboxReady(steps), Some(scripts)))) => {
             trace.extend(steps);
             let Outside { control, stdout, stderr } = outside;
@@ -136,7 +170,7 @@ fn await_sandbox(
 fn end(init: Pid, pidfd: &OwnedFd) {
     // It may be gone already, which is as good.
     let _ = process::kill(pidfd.as_fd());
-    while nix::sys::wait::waitpid(init, None) == Err(nix::errno::Errno::EINTR) {}
+    while nix::sys::wait::waitpid(init, None) == Err(Errno::EINTR) {}
 }
 
 impl Standing {
