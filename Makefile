@@ -1,4 +1,4 @@
-# Each command does all of its set-up and asks nothing.
+# Each command does all of its set-up and asks nothing but what sudo asks.
 
 .PHONY: demo test bench docs
 

@@ -7,6 +7,7 @@
 //! of version touches. This is the only file that names bincode.
 
 use crate::{CodeBytes, Event, Hello, Request, Stream};
+use bincode::error::DecodeError;
 use serde::{Serialize, de::DeserializeOwned};
 use std::io::{self, Read};
 
@@ -281,11 +282,23 @@ fn decode_message<T: DeserializeOwned, const LIMIT: usize>(
 ) -> Result<T, FrameError> {
     let config = bincode::config::standard().with_limit::<LIMIT>();
     let (message, read) = bincode::serde::decode_from_slice(payload, config)
-        .map_err(|error| FrameError::Decode(error.to_string()))?;
+        .map_err(|error| FrameError::Decode(in_words(error)))?;
     if read != payload.len() {
         return Err(FrameError::Decode(format!("{} bytes left over", payload.len() - read)));
     }
     Ok(message)
+}
+
+/// What is wrong with a payload. bincode's own `Display` is that of `Debug`.
+fn in_words(error: DecodeError) -> String {
+    match error {
+        DecodeError::OtherString(text) => text,
+        DecodeError::Other(text) => text.to_owned(),
+        DecodeError::UnexpectedEnd { .. } => "it ends too early".to_owned(),
+        DecodeError::LimitExceeded => "a part of it is over the limit".to_owned(),
+        DecodeError::Utf8 { .. } => "a text in it is not UTF-8".to_owned(),
+        _ => "a value in it is not allowed".to_owned(),
+    }
 }
 
 fn decode_hello(payload: &[u8]) -> Result<Hello, FrameError> {
@@ -294,4 +307,22 @@ fn decode_hello(payload: &[u8]) -> Result<Hello, FrameError> {
     };
     let version = version.iter().map(|b| if b.is_ascii_graphic() { *b as char } else { '?' });
     Ok(Hello { protocol: u32::from_le_bytes(*protocol), version: version.collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_decode_is_told_in_words() {
+        let message = |payload: &[u8]| {
+            let header = Header { kind: Kind::Message, length: payload.len() };
+            ToServer::decode(header, payload.to_vec()).unwrap_err().to_string()
+        };
+        assert_eq!(message(&[]), "a frame does not decode: it ends too early");
+        assert_eq!(message(&[0xff]), "a frame does not decode: a value in it is not allowed");
+        let unknown = message(&[9, 9, 9, 9]);
+        assert!(unknown.starts_with("a frame does not decode: invalid value: "), "{unknown}");
+        assert!(!unknown.contains("OtherString"), "{unknown}");
+    }
 }

@@ -37,6 +37,15 @@ impl Language {
         }
     }
 
+    /// The package of Debian and its kin that brings the interpreter.
+    pub const fn package(self) -> &'static str {
+        match self {
+            Language::Python => "python3",
+            Language::Bash => "bash",
+            Language::Node => "nodejs",
+        }
+    }
+
     /// The script's file name below `/sandbox`.
     pub const fn script(self) -> &'static str {
         match self {

@@ -70,29 +70,29 @@ macro_rules! ranged {
 
 ranged! {
     /// A memory cap in MiB.
-    MemoryMib, "a memory cap in MiB", 1..=1_048_576
+    MemoryMib, "memory_mib (a memory cap in MiB)", 1..=1_048_576
 }
 ranged! {
     /// A CPU cap in percent of one core.
-    CpuPercent, "a CPU cap in percent of one core", 1..=102_400
+    CpuPercent, "cpu_percent (a CPU cap in percent of one core)", 1..=102_400
 }
 ranged! {
     /// A cap on processes and threads, the sandbox's init included.
-    PidsMax, "a cap on processes", 2..=4_194_304
+    PidsMax, "pids_max (a cap on processes)", 2..=4_194_304
 }
 ranged! {
     /// The size of the sandbox's `/tmp` in MiB.
-    TmpfsMib, "the size of /tmp in MiB", 1..=1_048_576
+    TmpfsMib, "tmpfs_mib (the size of /tmp in MiB)", 1..=1_048_576
 }
 ranged! {
     /// A run's timeout in seconds.
-    TimeoutSeconds, "a timeout in seconds", 1..=86_400
+    TimeoutSeconds, "timeout_seconds (a timeout in seconds)", 1..=86_400
 }
 ranged! {
     /// How many bytes of each output stream are returned.
-    OutputBytes, "an output cap in bytes", 1..=8_388_608
+    OutputBytes, "output_bytes (an output cap in bytes)", 1..=8_388_608
 }
 ranged! {
     /// How many bytes of code a call may bring.
-    CodeBytes, "a code size in bytes", 1..=16_777_216
+    CodeBytes, "code (a code size in bytes)", 1..=16_777_216
 }

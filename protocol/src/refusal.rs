@@ -71,6 +71,9 @@ pub enum Retry {
     AfterFix,
     /// Only after the fix and a restart of the MCP client, which restarts the server.
     AfterRestart,
+    /// Yes, once the fix is done; the fix names several ways, and the one that changes a setting
+    /// takes a restart of the MCP client.
+    AfterFixOrRestart,
 }
 
 /// A refusal: what, why, how to fix it, and whether to retry.
@@ -103,6 +106,29 @@ impl fmt::Display for Refusal {
             Retry::Now => "; then call again.",
             Retry::AfterFix => "; then call again, no restart is needed.",
             Retry::AfterRestart => "; then restart your MCP client.",
+            Retry::AfterFixOrRestart => {
+                "; then call again (a changed setting needs a restart of your MCP client)."
+            }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_says_what_to_do_after_the_fix() {
+        let end = |retry| {
+            let (what, fix) = ("w".to_owned(), "f".to_owned());
+            Refusal { what, cause: Cause::Other, fix, retry, at: None }.to_string()
+        };
+        assert_eq!(end(Retry::Now), "w. Fix: f; then call again.");
+        assert_eq!(end(Retry::AfterFix), "w. Fix: f; then call again, no restart is needed.");
+        assert_eq!(end(Retry::AfterRestart), "w. Fix: f; then restart your MCP client.");
+        assert_eq!(
+            end(Retry::AfterFixOrRestart),
+            "w. Fix: f; then call again (a changed setting needs a restart of your MCP client)."
+        );
     }
 }

@@ -105,8 +105,9 @@ impl Interpreters {
             what: format!("{language} cannot run: {reason}"),
             cause: Cause::InterpreterMissing(language),
             fix: format!(
-                "install the distribution's own {} (one that is elsewhere on PATH is not used), \
-                 or use another language",
+                "install {} from the distribution, so that there is a /usr/bin/{} (one that is \
+                 elsewhere on PATH is not used), or use another language",
+                language.package(),
                 language.program()
             ),
             retry: Retry::AfterFix,

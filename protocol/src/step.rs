@@ -113,8 +113,8 @@ steps! {
         "Makes the tmpfs the root of the mount namespace.";
     DetachOldRoot "detach-old-root" Init "2.4.11":
         "Detaches the old root with everything below it.";
-    ReadOnlyRoot "read-only-root" Init "5.12":
-        "Makes the root tmpfs read-only.";
+    ReadOnlyRoot "read-only-root" Init "5.9":
+        "Makes the root tmpfs read-only. On kernels before 5.12 all that was to be restricted is remounted here, mount by mount.";
     CoverRemote "cover-remote" Init "5.2":
         "Reads the mount table and covers network file systems that came along below the system folders.";
     JoinKeyring "join-keyring" Init "2.6.10":

@@ -247,7 +247,7 @@ fn what_is_out_of_range_is_no_value_in_either_encoding() {
         serde_json::json!({"memory_mib": 0, "cpu_percent": 1, "pids_max": 2, "tmpfs_mib": 1});
     let error = serde_json::from_value::<Limits>(spec).unwrap_err().to_string();
     assert!(
-        error.contains("a memory cap in MiB must be a whole number from 1 to 1048576"),
+        error.contains("memory_mib (a memory cap in MiB) must be a whole number from 1 to 1048576"),
         "{error}"
     );
     let unknown = serde_json::json!({"memory": 1});

@@ -10,6 +10,9 @@ tests::tests![
     the_same_as_json,
     a_missing_helper_is_named_with_its_fix,
     problems_of_settings_are_listed_together,
+    a_setting_that_does_nothing_yet_is_a_note,
+    naive_without_interpreters_is_not_ready,
+    a_full_disk_is_no_crash,
     it_leaves_nothing,
 ];
 
@@ -56,6 +59,38 @@ fn problems_of_settings_are_listed_together() -> Outcome {
     for word in ["VESTIBULE_MEM_MB", "lots", "VESTIBULE_BACKEND", "magic"] {
         assert!(text.contains(word), "{word} is missing in {text}");
     }
+    Ok(())
+}
+
+fn a_setting_that_does_nothing_yet_is_a_note() -> Outcome {
+    let output = doctor(&Place::new(), &[], &[("VESTIBULE_IMAGE_NODE", "node:22")]);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let note = "VESTIBULE_IMAGE_NODE is set; this version does not use it yet";
+    let line = text.lines().find(|line| line.contains(note));
+    assert!(line.is_some_and(|line| line.starts_with("note ")), "{text}");
+    assert!(!text.contains("digest"), "{text}");
+    Ok(())
+}
+
+fn naive_without_interpreters_is_not_ready() -> Outcome {
+    let settings = [("VESTIBULE_BACKEND", "naive"), ("PATH", "/nonexistent")];
+    let output = doctor(&Place::new(), &[], &settings);
+    let text = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("no python3 on the server's PATH"), "{text}");
+    assert!(text.contains("not ready"), "{text}");
+    Ok(())
+}
+
+fn a_full_disk_is_no_crash() -> Outcome {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+    let place = Place::new();
+    let mut command = place.command(programs().server());
+    let output = command.arg("doctor").stdin(Stdio::null()).stdout(full).output();
+    let output = output.expect("the server starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     Ok(())
 }
 

@@ -18,6 +18,8 @@ tests::tests![
     the_version_names_protocol_and_library,
     wrong_usage_is_2,
     the_spec_is_not_visible_inside,
+    an_odd_parent_changes_nothing,
+    a_home_behind_a_link_is_no_workspace,
 ];
 
 fn text(bytes: &[u8]) -> String {
@@ -194,5 +196,36 @@ fn the_spec_is_not_visible_inside() -> Outcome {
     let code = "cat /proc/*/cmdline | tr '\\0' ' '";
     let seen = text(&run(&place, Language::Bash, code, &[]).stdout);
     assert!(!seen.contains("run.json"), "the path of the spec: {seen}");
+    Ok(())
+}
+
+/// A parent that ignores SIGCHLD and has a strict umask, both of which an exec passes on.
+fn an_odd_parent_changes_nothing() -> Outcome {
+    let place = Place::new();
+    let folder = place.folder("ws");
+    let path = spec_file(&place, "run.json", sandbox(&folder), script(Language::Bash, "exit 3"));
+    let jail = tests::programs::programs().jail();
+    let code = "import os, signal, sys\n\
+                signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n\
+                os.umask(0o777)\n\
+                os.execv(sys.argv[1], sys.argv[1:])";
+    let mut command = place.command("/usr/bin/python3");
+    command.args(["-c", code]).arg(jail).arg("--spec").arg(path);
+    let ran = command.output().expect("python");
+    assert_eq!(ran.status.code(), Some(3), "{}", text(&ran.stderr));
+    Ok(())
+}
+
+fn a_home_behind_a_link_is_no_workspace() -> Outcome {
+    let place = Place::new();
+    let (home, link) = (place.folder("real"), place.base().join("link"));
+    std::os::unix::fs::symlink(&home, &link).expect("a link");
+    let path = spec_file(&place, "run.json", sandbox(&home), script(Language::Bash, "true"));
+    for home in [link, home.join("../real")] {
+        let mut command = place.command(tests::programs::programs().jail());
+        let ran = command.arg("--spec").arg(&path).env("HOME", home).output().expect("the jail");
+        assert_eq!(ran.status.code(), Some(125), "{}", text(&ran.stderr));
+        assert!(text(&ran.stderr).contains("it is the home folder"), "{}", text(&ran.stderr));
+    }
     Ok(())
 }

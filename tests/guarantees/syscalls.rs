@@ -13,6 +13,8 @@ tests::tests![
     reports_stop_after_256,
     a_raised_core_limit_has_no_effect,
     a_filter_of_the_guests_own_can_be_added,
+    a_listener_of_the_guests_own_is_refused_after_the_reports_have_stopped,
+    btrfs_snapshots_are_refused,
 ];
 
 const CALL: &str = r"
@@ -209,5 +211,45 @@ fn a_filter_of_the_guests_own_can_be_added() -> Outcome {
         number(272, 97)
     );
     assert_eq!(place.server().start().run("python", &code).success(), "allowed EPERM");
+    Ok(())
+}
+
+/// A listener could answer reported calls with "continue" once ours is closed.
+fn a_listener_of_the_guests_own_is_refused_after_the_reports_have_stopped() -> Outcome {
+    let place = Place::new();
+    let (unshare, seccomp) = (number(272, 97), number(317, 277));
+    // A filter that reports every call of `socket` to a listener of its own.
+    let code = format!(
+        "{CALL}\nimport socket, struct\n\
+         def load(flags):\n\
+         \x20   rule = lambda *a: struct.pack('HBBI', *a)\n\
+         \x20   text = rule(0x20, 0, 0, 0) + rule(0x15, 0, 1, {}) + rule(6, 0, 0, 0x7fc00000) + rule(6, 0, 0, 0x7fff0000)\n\
+         \x20   program = ctypes.create_string_buffer(text)\n\
+         \x20   head = ctypes.create_string_buffer(struct.pack('HxxxxxxQ', 4, ctypes.addressof(program)))\n\
+         \x20   return call({seccomp}, 1, flags, ctypes.addressof(head))\n\
+         print(load(8), load(8 | 1 << 40))\n\
+         while call({unshare}, 0) != 'ENOSYS': pass\n\
+         print(load(8), load(8 | 1), load(8 | 16), load(8 | 1 << 40))\n\
+         try: print(socket.socket(40, socket.SOCK_STREAM))\n\
+         except OSError as e: print(errno.errorcode[e.errno])",
+        number(41, 198)
+    );
+    let got = place.server().start().run("python", &code);
+    assert_eq!(got.success(), "EPERM EPERM\nEPERM EPERM EPERM EPERM\nENOSYS");
+    Ok(())
+}
+
+/// Before Linux 6.8 the owner of a folder may snapshot the whole subvolume that it lies in.
+fn btrfs_snapshots_are_refused() -> Outcome {
+    let place = Place::new();
+    let ioctl = number(16, 29);
+    let code = format!(
+        "{CALL}\nfd = os.open('/workspace', os.O_RDONLY)\n\
+         print([call({ioctl}, fd, request, 0) for request in \
+         (0x50009401, 0x50009417, 0x50009401 | 1 << 32)], call({ioctl}, fd, 0x5421, 0))"
+    );
+    let got = place.server().start().run("python", &code);
+    let got = got.success();
+    assert!(got.starts_with("['EPERM', 'EPERM', 'EPERM'] ") && !got.ends_with(" EPERM"), "{got}");
     Ok(())
 }

@@ -10,6 +10,7 @@ tests::tests![
     the_default_applies,
     a_cancelled_call_ends_its_run_and_is_not_answered,
     a_stopped_program_is_ended,
+    init_cannot_be_kept_from_dying,
 ];
 
 const BUSY: &str = "import signal\n\
@@ -96,6 +97,47 @@ fn a_stopped_program_is_ended() -> Outcome {
     let mut server = place.server().start();
     let start = Instant::now();
     assert_timed_out(&server.run_for(1, "bash", "kill -STOP $$"), 1, start);
+    server.close();
+    place.assert_nothing_left();
+    Ok(())
+}
+
+/// SIGKILL takes effect when its target is scheduled: init must not be made idle behind others.
+fn init_cannot_be_kept_from_dying() -> Outcome {
+    let place = Place::new();
+    let mut server = place.server().start();
+    let code = r"
+import os
+os.sched_setaffinity(0, {0})
+os.sched_setaffinity(1, {0})
+tries = [lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+         lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19),
+         lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+         lambda: os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0)),
+         lambda: os.sched_setparam(1, os.sched_param(0))]
+for attempt in tries:
+    try:
+        attempt()
+        print('done to init')
+    except PermissionError:
+        pass
+os.setpriority(os.PRIO_PROCESS, 0, 1)
+os.setpriority(os.PRIO_PROCESS, os.getpid(), 2)
+print('nice', os.getpriority(os.PRIO_PROCESS, 0), flush=True)
+for _ in range(110):
+    if os.fork() == 0:
+        os.setsid()
+        while True: pass
+while True: pass";
+    let start = Instant::now();
+    let reply = server.run_for(1, "python", code);
+    assert!(
+        reply.text.contains("nice 2") && !reply.text.contains("done to init"),
+        "{}",
+        reply.text
+    );
+    assert!(reply.text.starts_with("[timed out after 1 s"), "{}", reply.text);
+    assert!(start.elapsed() < Duration::from_secs(8), "took {:?}", start.elapsed());
     server.close();
     place.assert_nothing_left();
     Ok(())

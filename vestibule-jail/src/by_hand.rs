@@ -39,7 +39,7 @@ struct Arguments {
     /// Build a sandbox, say what is in force, and end it.
     #[arg(long, group = "command")]
     check: bool,
-    /// Print each kernel step with its time and errno on standard error.
+    /// Print each kernel step with its time and errno; with --spec on standard error.
     #[arg(long)]
     explain: bool,
     /// Print the result as JSON.
@@ -82,8 +82,16 @@ pub fn main() -> i32 {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { 2 } else { 0 };
+            // It repeats what was typed, and a shell may have put names there that code has chosen.
+            let harmless = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
+            let text: String = error.to_string().chars().map(harmless).collect();
+            return if error.use_stderr() {
+                eprint!("{text}");
+                2
+            } else {
+                print!("{text}");
+                0
+            };
         }
     };
     let done = if arguments.print_spec {
@@ -140,21 +148,14 @@ fn example(workspace: PathBuf) -> Result<RunSpec, OutOfRange> {
 
 /// Builds a sandbox in an own, empty workspace and ends it.
 fn check(arguments: &Arguments) -> i32 {
-    let folder = std::env::temp_dir().join(format!("vestibule-check-{}", std::process::id()));
-    let made = std::fs::create_dir(&folder).and_then(|()| folder.canonicalize());
     let mut trace = Trace::default();
-    let built = made
-        .map_err(|error| {
-            let what =
-                format!("no workspace can be made for the check: {}: {error}", folder.display());
-            Refusal { fix: "set TMPDIR to a folder of yours".to_owned(), ..bad_request(&what) }
-        })
-        .and_then(|workspace| {
-            let spec = example(workspace).map_err(|error| bad_request(&error.to_string()))?;
-            supervisor::prepare(&spec.prepare, None, &mut trace)
-        });
-    // Nothing has been written to it.
-    let _ = std::fs::remove_dir(&folder);
+    let built = own_workspace().and_then(|workspace| {
+        let spec = example(workspace.clone()).map_err(|error| bad_request(&error.to_string()))?;
+        let built = supervisor::prepare(&spec.prepare, None, &mut trace);
+        // Nothing has been written to it.
+        let _ = std::fs::remove_dir(&workspace);
+        built
+    });
     let (result, code) = match built {
         Ok((standing, applied)) => {
             standing.discard();
@@ -162,9 +163,23 @@ fn check(arguments: &Arguments) -> i32 {
         }
         Err(refusal) => (Printed { refused: Some(refusal), ..Printed::default() }, 1),
     };
-    explain(arguments, trace.steps(), &[]);
+    if arguments.json {
+        explain(arguments, trace.steps(), &[], &mut io::stderr());
+    } else {
+        explain(arguments, trace.steps(), &[], &mut io::stdout());
+    }
     print(arguments, &result, &mut io::stdout());
     code
+}
+
+fn own_workspace() -> Result<PathBuf, Refusal> {
+    let template = std::env::temp_dir().join("vestibule-check-XXXXXX");
+    let made = nix::unistd::mkdtemp(&template).map_err(io::Error::from);
+    made.and_then(|folder| folder.canonicalize()).map_err(|error| {
+        let place = template.display();
+        let what = format!("no workspace can be made for the check: {place:?}: {error}");
+        Refusal { fix: "set TMPDIR to a folder of yours".to_owned(), ..bad_request(&what) }
+    })
 }
 
 fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
@@ -194,7 +209,7 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
     match standing.execute(&spec.execute, None, &mut sink) {
         Ok(Verdict::Ended(outcome)) => {
             sink.finish();
-            explain(arguments, &applied.steps, &outcome.steps);
+            explain(arguments, &applied.steps, &outcome.steps, &mut io::stderr());
             let code = exit_code(&outcome.ending);
             let (stdout, stderr) = sink.into_kept();
             let (applied, isolation) = (Some(applied), Some(isolation));
@@ -209,7 +224,7 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
 }
 
 fn read_spec(path: &PathBuf) -> Result<RunSpec, String> {
-    let name = path.display();
+    let name = format!("{path:?}");
     let mut text = String::new();
     let read = if path.as_os_str() == "-" {
         io::stdin().lock().take(MAX_SPEC + 1).read_to_string(&mut text)
@@ -239,7 +254,7 @@ fn sink(keep: bool) -> io::Result<Sink> {
 }
 
 fn refused(arguments: &Arguments, refusal: Refusal, steps: &[TimedStep]) -> i32 {
-    explain(arguments, steps, &[]);
+    explain(arguments, steps, &[], &mut io::stderr());
     print(arguments, &Printed { refused: Some(refusal), ..Printed::default() }, &mut io::stderr());
     REFUSED
 }
@@ -297,20 +312,23 @@ fn in_words(result: &Printed, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// Each step with who took it, its time and its errno.
-fn explain(arguments: &Arguments, build: &[TimedStep], run: &[TimedStep]) {
+fn explain(arguments: &Arguments, build: &[TimedStep], run: &[TimedStep], out: &mut impl Write) {
     if !arguments.explain {
         return;
     }
+    let mut text = String::new();
     for taken in build.iter().chain(run) {
         let result = match taken.errno {
             0 => "ok".to_owned(),
             errno => io::Error::from_raw_os_error(errno).to_string(),
         };
-        eprintln!(
-            "{:<11} {:<20} {:>8.1} µs  {result}",
+        text.push_str(&format!(
+            "{:<11} {:<20} {:>8.1} µs  {result}\n",
             taken.step.actor().name(),
             taken.step.name(),
             taken.nanoseconds as f64 / 1000.0,
-        );
+        ));
     }
+    // Nobody is left to be told if this fails.
+    let _ = out.write_all(text.as_bytes());
 }

@@ -98,6 +98,9 @@ fn limits(plan: &Plan) -> Vec<(Resource, rlim_t, rlim_t)> {
         (Resource::RLIMIT_NOFILE, 1024, 4096),
         (Resource::RLIMIT_FSIZE, rlim_t::MAX, rlim_t::MAX),
         (Resource::RLIMIT_CORE, 1, 1),
+        // Whatever the user may do on the machine: nothing inside comes before the supervisor.
+        (Resource::RLIMIT_RTPRIO, 0, 0),
+        (Resource::RLIMIT_NICE, 0, 0),
     ];
     if plan.stand_ins.pids {
         let pids = rlim_t::from(pids_max.get());

@@ -27,6 +27,10 @@ use std::io::IsTerminal;
 
 /// The program: the pipe protocol without arguments, else a command of a person.
 pub fn main() -> i32 {
+    // What an odd parent may have left behind: an ignored SIGCHLD reaps children by itself, a strict
+    // umask would make files of the sandbox unreadable for the sandbox.
+    sys::process::default_signal(libc::SIGCHLD);
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     if std::env::args_os().len() > 1 {
         return by_hand::main();
     }

@@ -9,91 +9,15 @@ mod compile;
 mod docker;
 #[path = "filter/oracle.rs"]
 mod oracle;
+#[path = "filter/subject.rs"]
+mod subject;
 
-use bpf::{Call, Instruction};
-use compile::{Compiled, compile};
-use libseccomp::{ScmpArch, ScmpSyscall};
 use oracle::{ENOSYS, REPORTED, REPORTED_BY_ARGUMENT, Verdict};
 use proptest::prelude::*;
 use protocol::policy::{Action, Arch, DEVIATIONS, rules};
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::collections::BTreeSet;
+use subject::{AUDIT_ARCH_AARCH64, AUDIT_ARCH_X86_64, GARBAGE, NUMBERS, SUBJECTS};
 use vestibule_jail::filter;
-
-const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-const AUDIT_ARCH_AARCH64: u32 = 0xc000_00b7;
-
-/// Past every number that a kernel uses.
-const NUMBERS: std::ops::RangeInclusive<i32> = 0..=600;
-
-/// Bits that the kernel cuts off when it takes an `int` from a register.
-const GARBAGE: u64 = 0xdead_beef << 32;
-
-/// A compiled program and what is needed to ask it.
-struct Subject {
-    arch: Arch,
-    compiled: Compiled,
-    program: Vec<Instruction>,
-    names: BTreeMap<i32, String>,
-}
-
-static SUBJECTS: LazyLock<Vec<Subject>> =
-    LazyLock::new(|| Arch::ALL.into_iter().map(Subject::new).collect());
-
-impl Subject {
-    fn new(arch: Arch) -> Self {
-        let compiled = compile(arch).expect("the policy compiles");
-        let program = bpf::parse(&compiled.bytes);
-        let scmp_arch = match arch {
-            Arch::X86_64 => ScmpArch::X8664,
-            Arch::Aarch64 => ScmpArch::Aarch64,
-        };
-        let named = |number| {
-            ScmpSyscall::from_raw_syscall(number)
-                .get_name_by_arch(scmp_arch)
-                .ok()
-                .map(|name| (number, name))
-        };
-        let names = NUMBERS.filter_map(named).collect();
-        Subject { arch, compiled, program, names }
-    }
-
-    fn audit_arch(&self) -> u32 {
-        match self.arch {
-            Arch::X86_64 => AUDIT_ARCH_X86_64,
-            Arch::Aarch64 => AUDIT_ARCH_AARCH64,
-        }
-    }
-
-    fn run(&self, audit_arch: u32, number: i32, args: [u64; 6]) -> bpf::Run {
-        bpf::run(&self.program, &Call { number, audit_arch, args })
-    }
-
-    fn number(&self, name: &str) -> Option<i32> {
-        self.names.iter().find(|(_, known)| *known == name).map(|(&number, _)| number)
-    }
-
-    /// Compares program and oracle on one call of the native ABI.
-    fn check(&self, number: i32, args: [u64; 6]) {
-        let name = self.names.get(&number).map(String::as_str);
-        let expected = oracle::verdict(self.arch, name, args);
-        let found = Verdict::decode(self.run(self.audit_arch(), number, args).result);
-        assert_eq!(found, expected, "{:?} {name:?} ({number}) with {args:x?}", self.arch);
-    }
-
-    /// [`Self::check`] by name, with and without garbage above an `int`. Returns whether the
-    /// architecture has the call; if not, nothing was checked.
-    fn check_int(&self, name: &str, int_arg: usize, args: [u64; 6]) -> bool {
-        let Some(number) = self.number(name) else { return false };
-        self.check(number, args);
-        for garbage in [1 << 32, GARBAGE] {
-            let mut args = args;
-            args[int_arg] |= garbage;
-            self.check(number, args);
-        }
-        true
-    }
-}
 
 /// 0, every single bit, every value of the low bits, and all ones.
 fn bit_patterns() -> impl Iterator<Item = u64> {
@@ -220,6 +144,26 @@ fn limits_by_resource() {
             for new in [0, 1, 1 << 32, 0x7fff_0000_1000, u64::MAX] {
                 assert!(subject.check_int("prlimit64", 1, [0, resource, new, 0, 0, 0]));
                 assert!(subject.check_int("setrlimit", 0, [resource, new, 0, 0, 0, 0]));
+            }
+        }
+    }
+}
+
+#[test]
+fn what_reaches_init_or_out_of_the_filter() {
+    const SNAP_CREATE: u64 = 0x5000_9401;
+    const SNAP_CREATE_V2: u64 = 0x5000_9417;
+    let known = [0, 1, 2, 3, 4, 8, 9, 42, SNAP_CREATE, SNAP_CREATE_V2, 0x5413, 0x4004_94fa];
+    for subject in SUBJECTS.iter() {
+        for value in known.into_iter().flat_map(|value| bit_patterns().map(move |p| p ^ value)) {
+            assert!(subject.check_int("seccomp", 1, [1, value, 0, 0, 0, 0]));
+            assert!(subject.check_int("ioctl", 1, [0, value, 0, 0, 0, 0]));
+            for name in ["sched_setattr", "sched_setparam", "sched_setscheduler"] {
+                assert!(subject.check_int(name, 0, [value, 0, 0, 0, 0, 0]));
+            }
+            for which in [0, 1, 2, 3, 1 << 32, u64::MAX] {
+                assert!(subject.check_int("setpriority", 1, [which, value, 0, 0, 0, 0]));
+                assert!(subject.check_int("setpriority", 0, [value, which, 0, 0, 0, 0]));
             }
         }
     }

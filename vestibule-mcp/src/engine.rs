@@ -102,7 +102,9 @@ impl Reply {
 impl Engine {
     /// The engine of these settings. Touches no file, probes nothing and starts no process.
     pub fn new(config: Config) -> Arc<Engine> {
-        config.log_doubts();
+        for (doubt, _) in config.doubts() {
+            tracing::warn!("{doubt}");
+        }
         let admission = Admission::new(config.max_concurrent);
         let selector = Selector::new(&config);
         let shared = Shared { config, admission, selector };
@@ -121,7 +123,7 @@ impl Engine {
             Ok(report) => self.reply(&report),
             Err(NotRun::Blocked(refusal)) => Reply::blocked(refusal),
             Err(NotRun::Stopped) => {
-                Reply::blocked("the call was stopped before its code was started. Call again")
+                Reply::blocked("the call was stopped before its code was started. Fix: call again.")
             }
         }
     }
@@ -224,6 +226,9 @@ mod tests {
         engine.shut_down().await;
         let call = json!({"language": "bash", "code": "true"});
         let reply = run(&engine, call, CancellationToken::new()).await;
-        assert!(blocked(&reply).contains("stopped before"), "{reply:?}");
+        assert!(
+            blocked(&reply).ends_with("before its code was started. Fix: call again."),
+            "{reply:?}"
+        );
     }
 }

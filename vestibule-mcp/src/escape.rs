@@ -38,6 +38,19 @@ pub fn is_hostile(c: char) -> bool {
         )
 }
 
+/// Text of several lines with everything else escaped that could drive a terminal.
+pub fn text_for_display(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && is_hostile(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

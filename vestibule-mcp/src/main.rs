@@ -3,8 +3,9 @@
 
 use clap::{Parser, Subcommand};
 use std::io;
-use vestibule_mcp::cli::{doctor, run};
+use vestibule_mcp::cli::{doctor, run, say};
 use vestibule_mcp::config::Config;
+use vestibule_mcp::escape::text_for_display;
 use vestibule_mcp::{logging, serve};
 
 /// The exit code of a command that could not do its work.
@@ -41,13 +42,25 @@ fn version() -> String {
 }
 
 fn main() {
-    let command = Arguments::parse().command;
+    let command = match Arguments::try_parse() {
+        Ok(arguments) => arguments.command,
+        Err(error) => {
+            // It repeats what was typed, and a shell may have put names there that code has chosen.
+            let text = text_for_display(&error.to_string());
+            if error.use_stderr() {
+                eprint!("{text}");
+            } else {
+                print!("{text}");
+            }
+            std::process::exit(error.exit_code());
+        }
+    };
     let config = Config::from_env(std::env::vars_os());
     logging::start(&config.log);
     let failed = if matches!(command, Some(Command::Run(_))) { run::REFUSED } else { FAILED };
     let code = carry_out(command, config).unwrap_or_else(|error| {
         // Not through the log, which needs a thread: that may be what is refused.
-        eprintln!("vestibule-mcp: the system refuses what every command needs: {error}");
+        say(format_args!("vestibule-mcp: the system refuses what every command needs: {error}"));
         failed
     });
     logging::flush();

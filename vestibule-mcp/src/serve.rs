@@ -80,7 +80,8 @@ pub async fn serve(config: Config) -> io::Result<i32> {
 }
 
 /// Says what a person should know who started the server by hand, or reads the client's log. What is
-/// wrong with the settings is answered to every call as well.
+/// wrong with the settings is answered to every call as well; what is doubtful in them, the engine
+/// logs.
 fn warn(config: &Config) {
     if io::stdin().is_terminal() {
         tracing::warn!(
@@ -89,8 +90,5 @@ fn warn(config: &Config) {
     }
     for problem in &config.problems {
         tracing::warn!("{problem}");
-    }
-    for name in &config.unknown {
-        tracing::warn!("{name} is set, but there is no such setting");
     }
 }

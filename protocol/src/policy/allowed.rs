@@ -14,7 +14,7 @@ const fn allow_x86(names: &'static [&'static str], why: &'static str) -> Rule {
 pub(super) const RULES: &[Rule] = &[
     // Files.
     allow(
-        &["close", "close_range", "dup", "dup3", "fcntl", "flock", "ioctl", "pipe2"],
+        &["close", "close_range", "dup", "dup3", "fcntl", "flock", "pipe2"],
         "descriptors, pipes and file locks",
     ),
     allow_x86(&["dup2", "pipe"], "older forms of descriptor calls"),
@@ -135,15 +135,14 @@ pub(super) const RULES: &[Rule] = &[
     ),
     allow(
         &["capget", "capset", "landlock_add_rule", "landlock_create_ruleset",
-          "landlock_restrict_self", "prctl", "seccomp"],
+          "landlock_restrict_self", "prctl"],
         "giving up rights, and other per-process switches",
     ),
     allow(
         &[
             "getcpu", "getpriority", "ioprio_get", "ioprio_set", "sched_get_priority_max",
             "sched_get_priority_min", "sched_getaffinity", "sched_getattr", "sched_getparam",
-            "sched_getscheduler", "sched_rr_get_interval", "sched_setaffinity", "sched_setattr",
-            "sched_setparam", "sched_setscheduler", "sched_yield", "setpriority",
+            "sched_getscheduler", "sched_rr_get_interval", "sched_setaffinity", "sched_yield",
         ],
         "scheduling and priority",
     ),

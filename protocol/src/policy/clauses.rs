@@ -94,6 +94,11 @@ fn operators(condition: &Condition) -> Vec<Operator> {
             .iter()
             .map(|&value| Operator::MaskedEqual { mask: condition.mask, value })
             .collect(),
+        Test::Not(value) => (0..64)
+            .map(|bit| 1 << bit)
+            .filter(|bit| condition.mask & bit != 0)
+            .map(|bit| Operator::MaskedEqual { mask: bit, value: !value & bit })
+            .collect(),
         Test::NotZero => vec![Operator::NotEqual(0)],
     }
 }

@@ -32,6 +32,22 @@ const RLIMIT_CORE: u64 = 4;
 /// Every resource of getrlimit(2) but `RLIMIT_CORE`. `RLIM_NLIMITS` is 16 since Linux 2.6.25.
 const RESOURCES_BUT_CORE: &[u64] = &[0, 1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
+/// `SECCOMP_FILTER_FLAG_NEW_LISTENER`.
+const NEW_LISTENER: u64 = 1 << 3;
+
+/// `_IOW(BTRFS_IOCTL_MAGIC, NR, struct btrfs_ioctl_vol_args)` without its number: calls that make,
+/// snapshot and remove subvolumes and devices.
+const BTRFS_VOLUME_IOCTLS: u64 = 0x5000_9400;
+const IOCTL_FAMILY: u64 = 0xffff_ff00;
+
+const PRIO_PROCESS: u64 = 0;
+const PRIO_PGRP: u64 = 1;
+/// The sandbox's init, whatever the host calls it.
+const INIT: u64 = 1;
+
+const INIT_KEPT_RUNNING: &str =
+    "an init that is never scheduled could not be killed, and would keep the sandbox";
+
 const FAMILY_INET: Condition = int(0, &[AF_INET, AF_INET6], "family is AF_INET or AF_INET6");
 
 const fn no_set_id(mode: u32) -> Condition {
@@ -200,6 +216,76 @@ pub(super) const RULES: &[Rule] = &[
         action: Action::Refuse,
         when: &[],
         why: "no such resource",
+    },
+    // What would reach out of the filter, or hold the sandbox's end up.
+    Rule {
+        names: &["seccomp"],
+        arch: None,
+        action: Action::Allow,
+        when: &[bits(1, NEW_LISTENER, &[0], "no listener is asked for")],
+        why: "a program may filter itself further",
+    },
+    Rule {
+        names: &["ioctl"],
+        arch: None,
+        action: Action::Allow,
+        when: &[Condition {
+            arg: 1,
+            mask: IOCTL_FAMILY,
+            test: Test::Not(BTRFS_VOLUME_IOCTLS),
+            meaning: "request is none of btrfs's for subvolumes",
+        }],
+        why: "devices, terminals, files",
+    },
+    Rule {
+        names: &["sched_setattr", "sched_setparam", "sched_setscheduler"],
+        arch: None,
+        action: Action::Allow,
+        when: &[int(0, &[0], "the thread is the caller")],
+        why: "a thread's own scheduling",
+    },
+    Rule {
+        names: &["setpriority"],
+        arch: None,
+        action: Action::Allow,
+        when: &[
+            int(0, &[PRIO_PROCESS], "one process"),
+            Condition {
+                arg: 1,
+                mask: 0xffff_ffff,
+                test: Test::Not(INIT),
+                meaning: "which is not init",
+            },
+        ],
+        why: "niceness",
+    },
+    Rule {
+        names: &["setpriority"],
+        arch: None,
+        action: Action::Allow,
+        when: &[int(0, &[PRIO_PGRP], "a process group; init's has no number inside")],
+        why: "niceness",
+    },
+    Rule {
+        names: &["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"],
+        arch: None,
+        action: Action::Refuse,
+        when: &[],
+        why: INIT_KEPT_RUNNING,
+    },
+    Rule {
+        names: &["seccomp"],
+        arch: None,
+        action: Action::Refuse,
+        when: &[],
+        why: "a listener of the sandbox's own could let calls continue that are reported here",
+    },
+    Rule {
+        names: &["ioctl"],
+        arch: None,
+        action: Action::Refuse,
+        when: &[],
+        why: "kernels before 6.8 snapshot the whole subvolume that the workspace lies in",
     },
     // Sockets.
     Rule {

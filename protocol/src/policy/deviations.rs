@@ -66,6 +66,27 @@ pub const DEVIATIONS: &[Deviation] = &[
         why: "its mode is in memory, where a filter can't see it; callers fall back to openat",
     },
     Deviation {
+        names: &["seccomp"],
+        docker: "any flags",
+        here: "SECCOMP_FILTER_FLAG_NEW_LISTENER fails with EPERM",
+        why: "once our listener is closed, one of the sandbox's own could let reported calls go on",
+    },
+    Deviation {
+        names: &["ioctl"],
+        docker: "any request",
+        here: "btrfs's requests for subvolumes and devices (0x500094xx) fail with EPERM",
+        why: "kernels before 6.8 let the owner of any folder snapshot the subvolume that it lies in, \
+              and with it files that the sandbox does not show",
+    },
+    Deviation {
+        names: &["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"],
+        docker: "any process",
+        here: "scheduling for the caller only, niceness for any process but init and for process \
+               groups; else EPERM",
+        why: "SIGKILL takes effect when its target is scheduled: an idle init behind busy processes \
+              would outlive the run",
+    },
+    Deviation {
         names: &["prlimit64", "setrlimit"],
         docker: "any resource",
         here: "setting RLIMIT_CORE returns 0 and does nothing (prlimit64 then leaves the old limit \

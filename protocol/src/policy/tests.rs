@@ -90,6 +90,7 @@ fn comparisons_can_hold_and_can_be_compiled() {
             assert!(condition.arg < 6, "{:?}", rule.names);
             assert!(args.insert(condition.arg), "{:?}: one test per argument", rule.names);
             match condition.test {
+                Test::Not(value) => assert_eq!(value & !condition.mask, 0, "{:?}", rule.names),
                 Test::NotZero => assert_eq!(condition.mask, u64::MAX, "{:?}", rule.names),
                 Test::OneOf(values) => {
                     assert!(!values.is_empty(), "{:?}", rule.names);

@@ -79,6 +79,7 @@ fn formula(condition: &Condition) -> String {
         mask => format!("arg{} & {mask:#x}", condition.arg),
     };
     match condition.test {
+        Test::Not(value) => format!("{argument} != {value:#x}"),
         Test::NotZero => format!("{argument} != 0"),
         Test::OneOf(values) => {
             let values: Vec<String> = values.iter().map(|value| format!("{value:#x}")).collect();

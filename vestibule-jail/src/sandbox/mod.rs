@@ -15,6 +15,7 @@ use crate::plan::Plan;
 use crate::sys::{self, process::SingleThread};
 use crate::trace::Trace;
 use mounter::Mounter;
+use nix::errno::Errno;
 use nix::unistd::Pid;
 use protocol::{Language, Step, StepError};
 use std::cell::Cell;
@@ -72,7 +73,7 @@ fn build(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepErr
     trace.step(Step::FillEtc, || etc::fill(&mut world, plan))?;
     trace.step(Step::MountProc, || proc::mount(&mut world))?;
     trace.optional(Step::ForbidNesting, || proc::forbid_nesting(&world));
-    trace.step(Step::MaskProc, || proc::mask(&mut world))?;
+    let masked = trace.step(Step::MaskProc, || proc::mask(&mut world))?;
     trace.step(Step::MountDev, || dev::mount(&mut world))?;
     trace.step(Step::MountTmp, || rootfs::mount_tmp(&mut world, plan.limits.tmpfs_mib))?;
     trace.step(Step::MountWorkspace, || rootfs::mount_workspace(&mut world, &plan.workspace))?;
@@ -85,7 +86,7 @@ fn build(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepErr
     trace.step(Step::DropCapabilities, identity::drop_capabilities)?;
     trace.step(Step::NoNewPrivileges, nix::sys::prctl::set_no_new_privs)?;
     trace.step(Step::DieWithSupervisor, || identity::die_with_supervisor(ends.control.as_fd()))?;
-    trace.step(Step::VerifySandbox, || verify::sandbox(plan, &mounts))?;
+    trace.step(Step::VerifySandbox, || verify::sandbox(plan, &mounts, &masked))?;
     Ok(folder)
 }
 
@@ -114,7 +115,9 @@ fn reap_until(guest: Pid) -> i32 {
     loop {
         match sys::process::reap() {
             Ok((pid, status)) if pid == guest => return status,
-            Ok(_) | Err(_) => {}
+            Ok(_) | Err(Errno::EINTR) => {}
+            // Without a child to wait for there is no status to report: an end without a word.
+            Err(_) => sys::process::exit_now(1),
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use super::mounter::{Mounter, open_source};
 use crate::sys::mount::{self, Attributes};
+use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::unistd::write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What Docker covers: files with the null device, folders with an empty one.
 const MASKED: &[&str] = &[
@@ -41,25 +42,36 @@ pub fn forbid_nesting(world: &Mounter) -> nix::Result<()> {
     write(&setting, b"0").map(drop)
 }
 
-/// Covers and locks what says too much or can be written to. Not every kernel has all of it.
-pub fn mask(world: &mut Mounter) -> nix::Result<()> {
+/// Covers and locks what says too much or can be written to, and returns where. Not every kernel has
+/// all of it.
+pub fn mask(world: &mut Mounter) -> nix::Result<Vec<PathBuf>> {
     let null = open_source(Path::new("/dev/null"))?;
+    let mut done = Vec::new();
     for name in MASKED {
         let target = Path::new("proc").join(name);
-        let Ok(place) = world.look_up(&target) else { continue };
+        let Some(place) = look_up(world, &target)? else { continue };
         if is_folder(&place)? {
             world.cover_with_nothing(place.as_fd(), &target)?;
         } else {
             world.cover(null.as_fd(), place.as_fd(), &target, Attributes::DEVICES)?;
         }
+        done.push(Path::new("/").join(target));
     }
     for name in READ_ONLY {
         let target = Path::new("proc").join(name);
-        let Ok(place) = world.look_up(&target) else { continue };
+        let Some(place) = look_up(world, &target)? else { continue };
         let attributes = Attributes(Attributes::READ_ONLY.0 | Attributes::DATA.0);
         world.cover(place.as_fd(), place.as_fd(), &target, attributes)?;
+        done.push(Path::new("/").join(target));
     }
-    Ok(())
+    Ok(done)
+}
+
+fn look_up(world: &Mounter, target: &Path) -> nix::Result<Option<OwnedFd>> {
+    match world.look_up(target) {
+        Err(Errno::ENOENT) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 fn is_folder(place: &OwnedFd) -> nix::Result<bool> {

@@ -7,8 +7,22 @@ use nix::errno::Errno;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-const REMOTE: &[&str] =
-    &["nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse", "autofs"];
+const REMOTE: &[&str] = &[
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "9p",
+    "afs",
+    "ceph",
+    "glusterfs",
+    "lustre",
+    "fuse",
+    "fuseblk",
+    "virtiofs",
+    "vboxsf",
+    "autofs",
+];
 
 /// Covers every such file system with an empty folder, and returns the mount table.
 pub fn cover(world: &mut Mounter) -> nix::Result<String> {

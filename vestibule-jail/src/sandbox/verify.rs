@@ -1,11 +1,11 @@
 //! Reading back what was built: nothing is claimed that was not seen. Capabilities and
 //! `no_new_privs` are read back by the guest, which has them from init.
 
-use crate::mountinfo;
+use crate::mountinfo::{self, Mount};
 use crate::plan::Plan;
 use nix::errno::Errno;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Mounts that may be writable: the guest's own places. `/workspace` is one unless it is read-only.
 const WRITABLE: &[&str] = &["/tmp", "/dev/shm", "/dev/pts", "/proc"];
@@ -17,9 +17,12 @@ const NAMESPACES: &[&str] = &["user", "pid", "mnt", "net", "uts", "ipc", "cgroup
 ///
 /// # Errors
 /// Errno 0 (`UnknownErrno`) where something is not as it must be.
-pub fn sandbox(plan: &Plan, mounts: &str) -> nix::Result<()> {
+pub fn sandbox(plan: &Plan, mounts: &str, masked: &[PathBuf]) -> nix::Result<()> {
     let fresh = namespaces()?.iter().zip(&plan.outside).all(|(inside, outside)| inside != outside);
-    if fresh && mounts_hold(mounts, plan) { Ok(()) } else { Err(Errno::UnknownErrno) }
+    let mounts: Vec<Mount<'_>> = mountinfo::parse(mounts).collect();
+    let covered = |place: &PathBuf| mounts.iter().any(|mount| mount.point == *place);
+    let masks = masked.iter().chain(&plan.root.masks).all(covered);
+    if fresh && masks && mounts_hold(&mounts, plan) { Ok(()) } else { Err(Errno::UnknownErrno) }
 }
 
 /// The identities of the calling process's namespaces.
@@ -31,21 +34,19 @@ pub fn namespaces() -> nix::Result<Vec<OsString>> {
     NAMESPACES.iter().map(read).collect()
 }
 
-/// One root, ours; nothing writable but the guest's places; nosuid everywhere.
-fn mounts_hold(table: &str, plan: &Plan) -> bool {
-    let mut roots = 0;
-    for mount in mountinfo::parse(table) {
-        if mount.point == Path::new("/") {
-            roots += 1;
-            if mount.filesystem != "tmpfs" {
-                return false;
-            }
-        }
+/// One root, ours; nothing writable but the guest's places; nothing set-user-id anywhere, and devices
+/// below `/dev` and in front of files of `/proc` only.
+fn mounts_hold(mounts: &[Mount<'_>], plan: &Plan) -> bool {
+    let root = Path::new("/");
+    let one_root = mounts.iter().filter(|mount| mount.point == root).count() == 1;
+    let holds = |mount: &Mount<'_>| {
         let own_place = WRITABLE.iter().any(|place| mount.point == Path::new(place))
             || (mount.point.starts_with("/workspace") && !plan.workspace.read_only);
-        if !mount.has("nosuid") || !(mount.has("ro") || own_place) {
-            return false;
-        }
-    }
-    roots == 1
+        let devices = mount.point.starts_with("/dev") || mount.point.starts_with("/proc");
+        (mount.point != root || mount.filesystem == "tmpfs")
+            && mount.has("nosuid")
+            && (mount.has("nodev") || devices)
+            && (mount.has("ro") || own_place)
+    };
+    one_root && mounts.iter().all(holds)
 }

@@ -125,7 +125,7 @@ fn clone_failed(errno: Errno, evidence: &Evidence) -> Explained {
         Errno::EACCES => (
             Cause::SecurityModule,
             "a security module (AppArmor, SELinux) denies user namespaces".to_owned(),
-            "allow `userns` in the profile that confines it, or use a container engine",
+            "allow `userns` in the profile that confines it",
         ),
         Errno::EPERM => (
             Cause::Chroot,
@@ -147,10 +147,9 @@ fn clone_failed(errno: Errno, evidence: &Evidence) -> Explained {
 fn no_power_inside(evidence: &Evidence) -> Explained {
     let fix = if evidence.apparmor_switch {
         "install a profile that allows `userns` for vestibule-jail, or as root: \
-         sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or use a container engine"
+         sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
     } else {
-        "allow capabilities in user namespaces for vestibule-jail in the security module's policy, \
-         or use a container engine"
+        "allow capabilities in user namespaces for vestibule-jail in the security module's policy"
     };
     let module = if evidence.apparmor_switch || evidence.confined() {
         "AppArmor"

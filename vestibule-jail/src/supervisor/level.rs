@@ -1,8 +1,10 @@
 //! What is really in force, control by control, and the level that follows from it.
 
 use crate::plan::Plan;
+use crate::procfs;
 use crate::trace::Trace;
 use protocol::{Control, ControlState, Isolation, Limit, Rootfs, StandIn, Step};
+use std::path::Path;
 
 /// Why there is no cgroup of the run's own.
 pub const NO_CGROUP: &str = "no cgroup of the run's own";
@@ -16,16 +18,16 @@ pub fn of(plan: &Plan, trace: &Trace) -> (Isolation, Vec<(Control, ControlState)
         Control::Capabilities,
         Control::NoNewPrivs,
         Control::SyscallFilter,
-        Control::CoreDumps,
     ]
     .into_iter()
     .map(|control| (control, ControlState::InForce))
     .collect();
+    controls.push((Control::CoreDumps, core_dumps()));
     controls.push((Control::NestedNamespaces, optional(trace, Step::ForbidNesting)));
     controls.push((Control::Keyring, optional(trace, Step::JoinKeyring)));
     controls.push((Control::Landlock, landlock(plan.landlock_abi)));
     controls.push((Control::Cpu, ControlState::Missing(NO_CGROUP.to_owned())));
-    controls.push((Control::Memory, ControlState::Missing(NO_CGROUP.to_owned())));
+    controls.push((Control::Memory, memory(plan)));
     controls.push((Control::Pids, pids(plan)));
     (isolation(plan), controls)
 }
@@ -46,9 +48,29 @@ fn landlock(abi: u32) -> ControlState {
     }
 }
 
+/// `RLIMIT_CORE` 1 stops files and handlers. A socket, which `core_pattern` can name since Linux 6.16,
+/// may be served whatever the limit.
+fn core_dumps() -> ControlState {
+    let pattern = procfs::read(Path::new("/proc/sys/kernel/core_pattern")).unwrap_or_default();
+    if pattern.starts_with('@') {
+        ControlState::Missing("kernel.core_pattern names a socket, which no limit stops".to_owned())
+    } else {
+        ControlState::InForce
+    }
+}
+
+fn memory(plan: &Plan) -> ControlState {
+    if plan.stand_ins.data {
+        let what = "RLIMIT_DATA: each process's private memory; shared memory escapes it";
+        ControlState::StandIn(what.to_owned())
+    } else {
+        ControlState::Missing(NO_CGROUP.to_owned())
+    }
+}
+
 fn pids(plan: &Plan) -> ControlState {
     if plan.stand_ins.pids {
-        ControlState::StandIn("RLIMIT_NPROC".to_owned())
+        ControlState::StandIn("RLIMIT_NPROC: processes of this sandbox's user".to_owned())
     } else {
         ControlState::Missing("RLIMIT_NPROC counts per sandbox from Linux 5.14 on".to_owned())
     }

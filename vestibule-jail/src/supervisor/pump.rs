@@ -6,6 +6,7 @@ use super::{Standing, diagnosis, end};
 use crate::control::{self, Report};
 use crate::trace::Trace;
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
@@ -241,16 +242,28 @@ impl Watch<'_> {
         self.outputs.iter().find(over).map(|output| output.stream)
     }
 
-    /// Reads what the sandbox had written when it ended: its pipes hold that much and no more.
+    /// Reads what the sandbox had written when it ended: what its pipes can hold. More comes only
+    /// from a process of another run that was handed the pipe, and is nobody's output.
     fn drain(&mut self) {
         for index in 0..self.outputs.len() {
-            while self.pass_on(index) {}
+            let end = self.seen(index) + self.capacity(index);
+            while self.seen(index) < end && self.pass_on(index) {}
         }
         while let Ok(Some((report, _))) = self.pending_report() {
             if let Report::GuestReady(steps) | Report::Failed(_, steps) = report {
                 self.trace.extend(steps);
             }
         }
+    }
+
+    fn seen(&self, index: usize) -> u64 {
+        self.outputs.get(index).map_or(0, |output| output.totals.seen)
+    }
+
+    fn capacity(&self, index: usize) -> u64 {
+        let pipe = self.outputs.get(index).and_then(|output| output.pipe.as_ref());
+        let size = pipe.and_then(|pipe| fcntl(pipe, FcntlArg::F_GETPIPE_SZ).ok());
+        size.and_then(|size| u64::try_from(size).ok()).unwrap_or(0)
     }
 
     fn pending_report(&self) -> nix::Result<Option<(Report, Option<OwnedFd>)>> {

@@ -71,10 +71,10 @@ fn unusable(folder: &Path, source: &Rootfs, errno: Errno) -> Refusal {
     let (what, fix) = match source {
         Rootfs::Host => (
             "this machine has no /usr that programs could be taken from".to_owned(),
-            "use an unpacked image as the root file system",
+            "use a distribution that has its programs in /usr; this version has no other source for them",
         ),
         Rootfs::Image(_) => (
-            format!("the image folder {} is not usable", folder.display()),
+            format!("the image folder {folder:?} is not usable"),
             "check that the folder exists, is reached without symbolic links and holds /usr",
         ),
     };
@@ -200,9 +200,8 @@ fn find_interpreter(
         .any(|entry| Some(&entry.name) == first.as_ref() && entry.kind == EntryKind::Folder);
     if !visible || real.starts_with("/usr/src") {
         return Err(format!(
-            "{} leads to {}, which the sandbox does not show",
-            path.display(),
-            real.display()
+            "{} leads to {real:?}, which the sandbox does not show",
+            path.display()
         ));
     }
     Ok(Some(Found { path: path.to_owned(), real }))

@@ -49,44 +49,45 @@ fn homes(uid: u32) -> Vec<PathBuf> {
         same.then(|| PathBuf::from(home))
     });
     let of_environment = std::env::var_os("HOME").map(PathBuf::from);
+    // A home that is reached through a link is the folder that the link leads to.
+    let real = |home: PathBuf| home.canonicalize().unwrap_or(home);
     let usable = |home: &PathBuf| home.is_absolute() && home != Path::new("/");
-    of_passwd.chain(of_environment).filter(usable).collect()
+    of_passwd.chain(of_environment).filter(usable).map(real).filter(usable).collect()
 }
 
 fn not_allowed(path: &Path, why: &str) -> Refusal {
     Refusal {
-        what: format!("the workspace {} must not be given to a sandbox: {why}", path.display()),
+        what: format!("the workspace {path:?} must not be given to a sandbox: {why}"),
         cause: Cause::WorkspaceNotAllowed,
         fix: "choose a folder of your own that is used for nothing else".to_owned(),
-        retry: Retry::AfterRestart,
+        retry: Retry::AfterFixOrRestart,
         at: None,
     }
 }
 
 fn refuse(path: &Path, errno: Errno) -> Refusal {
-    let path = path.display();
     let (what, cause, fix) = match errno {
         Errno::ENOENT => (
-            format!("the workspace {path} does not exist"),
+            format!("the workspace {path:?} does not exist"),
             Cause::WorkspaceMissing,
-            format!("make it: mkdir -p -m 700 {path}"),
+            format!("make it: mkdir -p -m 700 {path:?}"),
         ),
         Errno::ELOOP => (
-            format!("the workspace {path} is reached through a symbolic link"),
+            format!("the workspace {path:?} is reached through a symbolic link"),
             Cause::WorkspaceNotAllowed,
             "name the folder itself, as `realpath` prints it".to_owned(),
         ),
         Errno::ENOTDIR => (
-            format!("the workspace {path} is not a folder"),
+            format!("the workspace {path:?} is not a folder"),
             Cause::WorkspaceNotAllowed,
             "choose a folder".to_owned(),
         ),
         _ => (
-            format!("the workspace {path} cannot be used"),
+            format!("the workspace {path:?} cannot be used"),
             Cause::WorkspaceNotWritable,
-            format!("make it readable and writable for you: chmod u+rwx {path}"),
+            format!("make it readable and writable for you: chmod u+rwx {path:?}"),
         ),
     };
     let at = Some(StepError { step: Step::OpenWorkspace, errno: errno as i32 });
-    Refusal { what, cause, fix, retry: Retry::AfterFix, at }
+    Refusal { what, cause, fix, retry: Retry::AfterFixOrRestart, at }
 }

@@ -197,22 +197,25 @@ pub fn join_session_keyring() -> nix::Result<()> {
 /// Resets the disposition of every signal to its default, those included that libc keeps for itself
 /// and would refuse: whoever started this process may have left them ignored.
 pub fn default_signals() {
+    (1..=64).for_each(default_signal);
+}
+
+/// Resets the disposition of one signal to its default.
+pub fn default_signal(signal: libc::c_int) {
     /// The kernel's `struct sigaction`: handler, flags, restorer, mask. All zeroes is the default.
     const DEFAULT: [u64; 4] = [0; 4];
     const MASK_BYTES: usize = 8;
-    for signal in 1..=64 {
-        // SAFETY: `DEFAULT` is a valid `sigaction` that installs no handler; the old one is not asked
-        // for. SIGKILL and SIGSTOP refuse, which is as good.
-        unsafe {
-            libc::syscall(
-                libc::SYS_rt_sigaction,
-                signal,
-                DEFAULT.as_ptr(),
-                std::ptr::null::<u64>(),
-                MASK_BYTES,
-            )
-        };
-    }
+    // SAFETY: `DEFAULT` is a valid `sigaction` that installs no handler; the old one is not asked
+    // for. SIGKILL and SIGSTOP refuse, which is as good.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigaction,
+            signal,
+            DEFAULT.as_ptr(),
+            std::ptr::null::<u64>(),
+            MASK_BYTES,
+        )
+    };
 }
 
 /// Overwrites the memory that `/proc/PID/cmdline` shows, the path of this program included: a child

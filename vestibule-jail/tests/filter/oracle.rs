@@ -62,6 +62,12 @@ pub fn verdict(arch: Arch, name: Option<&str>, args: [u64; 6]) -> Verdict {
         "fchmodat" | "fchmodat2" | "mknodat" => Verdict::allow_if(!sets_id(mode(2)), EPERM),
         "open" => Verdict::allow_if(!creates(int(1)) || !sets_id(mode(2)), EPERM),
         "openat" => Verdict::allow_if(!creates(int(2)) || !sets_id(mode(3)), EPERM),
+        "seccomp" => Verdict::allow_if(args[1] as u32 & 8 == 0, EPERM),
+        "ioctl" => Verdict::allow_if(args[1] as u32 >> 8 != 0x50_0094, EPERM),
+        "sched_setattr" | "sched_setparam" | "sched_setscheduler" => {
+            Verdict::allow_if(int(0) == 0, EPERM)
+        }
+        "setpriority" => Verdict::allow_if(int(0) == 1 || int(0) == 0 && int(1) != 1, EPERM),
         "setrlimit" => limit(int(0), true),
         "prlimit64" => limit(int(1), args[2] != 0),
         name if REPORTED.split_whitespace().any(|reported| reported == name) => Verdict::Notify,

@@ -54,10 +54,9 @@ fn not_found(places: &[PathBuf]) -> Refusal {
     Refusal {
         what: format!("the helper vestibule-jail is missing (looked for: {})", places.join(", ")),
         cause: Cause::Other,
-        fix: "install vestibule-jail beside vestibule-mcp, or set VESTIBULE_JAIL to its path and \
-              restart your MCP client"
+        fix: "install vestibule-jail beside vestibule-mcp, or set VESTIBULE_JAIL to its path"
             .to_owned(),
-        retry: Retry::AfterFix,
+        retry: Retry::AfterFixOrRestart,
         at: None,
     }
 }
@@ -84,6 +83,7 @@ mod tests {
         let refusal = find(None, Some(Path::new("/a")), Some(Path::new("/b"))).unwrap_err();
         let text = refusal.to_string();
         assert!(text.contains("/a/vestibule-jail, /b/vestibule-jail") || cfg!(windows), "{text}");
+        assert_eq!(refusal.retry, Retry::AfterFixOrRestart);
     }
 
     #[test]

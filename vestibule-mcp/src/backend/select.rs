@@ -228,6 +228,8 @@ fn merge(language: Language, mut refusals: Vec<(&'static str, Refusal)>) -> Refu
     {
         return refusal;
     }
+    let restart = |retry| matches!(retry, Retry::AfterRestart | Retry::AfterFixOrRestart);
+    let some_restart = refusals.iter().any(|(_, refusal)| restart(refusal.retry));
     let reasons: Vec<String> = refusals
         .iter()
         .map(|(name, refusal)| {
@@ -239,7 +241,7 @@ fn merge(language: Language, mut refusals: Vec<(&'static str, Refusal)>) -> Refu
         what: format!("no backend can run {language} here. {}", reasons.join(". ")),
         cause: Cause::Other,
         fix: "do one of these".to_owned(),
-        retry: Retry::AfterFix,
+        retry: if some_restart { Retry::AfterFixOrRestart } else { Retry::AfterFix },
         at: None,
     }
 }

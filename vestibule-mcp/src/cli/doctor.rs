@@ -1,12 +1,13 @@
 //! `vestibule-mcp doctor`: what this machine can do, and the fix for what it cannot.
 
-use crate::backend::Backend;
-use crate::backend::select::Selector;
+mod backends;
+
 use crate::config::Config;
 use crate::run::{pipeline, privileges};
-use protocol::{Isolation, Refusal, Sandbox};
+use protocol::Refusal;
 use serde::Serialize;
 use std::fmt;
+use std::io::{self, Write};
 
 /// The arguments of `doctor`.
 #[derive(Clone, Debug, clap::Args)]
@@ -70,16 +71,22 @@ impl Check {
     }
 }
 
-/// Looks at everything, prints it, and returns the exit code: 0 if `run_code` would work, else 1.
+/// Looks at everything, prints it, and returns the exit code: 0 if `run_code` would work and this
+/// could be said, else 1.
 pub async fn run(config: Config, arguments: Arguments) -> i32 {
     let diagnosis = diagnose(&config).await;
-    if arguments.json {
-        // The types hold nothing that JSON could not.
-        println!("{}", serde_json::to_string_pretty(&diagnosis).unwrap_or_default());
+    // A reader who has gone, or a full disk, is no fault of ours to report.
+    let printed = print(&diagnosis, arguments.json, &mut io::stdout().lock());
+    i32::from(!diagnosis.ready || printed.is_err())
+}
+
+fn print(diagnosis: &Diagnosis, json: bool, out: &mut impl Write) -> io::Result<()> {
+    if json {
+        writeln!(out, "{}", serde_json::to_string_pretty(diagnosis)?)?;
     } else {
-        print!("{diagnosis}");
+        write!(out, "{diagnosis}")?;
     }
-    i32::from(!diagnosis.ready)
+    out.flush()
 }
 
 async fn diagnose(config: &Config) -> Diagnosis {
@@ -95,7 +102,7 @@ async fn diagnose(config: &Config) -> Diagnosis {
     }
     let mut isolation = None;
     if let Ok(sandbox) = &sandbox {
-        let (more, found) = backend_checks(config, sandbox).await;
+        let (more, found) = backends::checks(config, sandbox).await;
         checks.extend(more);
         isolation = found;
     }
@@ -112,112 +119,17 @@ fn settings_checks(config: &Config) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for problem in &config.problems {
         checks.push(Check {
-            fix: Some(format!("set it to {}, or remove it", problem.expected)),
+            fix: Some(problem.fix()),
             ..Check::new("settings", State::Missing, problem.to_string())
         });
     }
-    for name in &config.unknown {
-        let detail = format!("{name} is no setting of this version and does nothing");
-        let fix = Some("compare its name with docs/CONFIGURATION.md, or remove it".to_owned());
-        checks.push(Check { fix, ..Check::new("settings", State::Note, detail) });
-    }
-    for image in [&config.image_python, &config.image_node] {
-        if !image.is_pinned() {
-            let detail = format!("{} names no digest, so it may change", image.as_str());
-            let fix = Some("add @sha256:… to it".to_owned());
-            checks.push(Check { fix, ..Check::new("settings", State::Note, detail) });
-        }
+    for (doubt, fix) in config.doubts() {
+        checks.push(Check { fix: Some(fix), ..Check::new("settings", State::Note, doubt) });
     }
     if checks.is_empty() {
         checks.push(Check::new("settings", State::Ok, "all valid"));
     }
     checks
-}
-
-/// Probes every backend that the settings allow; the strongest isolation that was found.
-async fn backend_checks(config: &Config, sandbox: &Sandbox) -> (Vec<Check>, Option<Isolation>) {
-    let selector = Selector::new(config);
-    let backends = match selector.backends() {
-        Ok(backends) => backends,
-        Err(refusal) => return (vec![Check::missing("backend", &refusal)], None),
-    };
-    let mut checks = Vec::new();
-    let mut best: Option<Isolation> = None;
-    for backend in backends {
-        let found = match backend {
-            #[cfg(target_os = "linux")]
-            Backend::Native(native) => native::probe(native, sandbox, &mut checks).await,
-            Backend::Naive(_) => {
-                let detail = "no isolation at all: code runs as you, on this machine";
-                checks.push(Check::new("naive", State::Note, detail));
-                Some(Isolation::none())
-            }
-        };
-        let stronger =
-            |found: &Isolation| best.as_ref().is_none_or(|best| found.level < best.level);
-        if let Some(found) = found.filter(stronger) {
-            best = Some(found);
-        }
-    }
-    let _ = sandbox;
-    (checks, best)
-}
-
-#[cfg(target_os = "linux")]
-mod native {
-    use super::{Check, State};
-    use crate::backend::Failure;
-    use crate::backend::native::Native;
-    use crate::run::admission::Admission;
-    use protocol::{Applied, Control, ControlState, Isolation, Language, Sandbox};
-
-    /// Builds a sandbox, reports what is in force, and hangs up.
-    pub async fn probe(
-        native: &Native,
-        sandbox: &Sandbox,
-        checks: &mut Vec<Check>,
-    ) -> Option<Isolation> {
-        // One slot of its own: the doctor shares nothing with a server.
-        let slot = Admission::new(1).slot().await.ok()?;
-        let (prepared, jail, hello) = match native.probe(sandbox, slot).await {
-            Ok(probed) => probed,
-            Err(Failure::Refused(refusal) | Failure::Broken(refusal)) => {
-                checks.push(Check::missing("native", &refusal));
-                return None;
-            }
-        };
-        let detail =
-            format!("{} (version {}, protocol {})", jail.display(), hello.version, hello.protocol);
-        checks.push(Check::new("helper", State::Ok, detail));
-        let applied = prepared.applied();
-        checks.push(Check::new("native", State::Ok, applied.isolation.to_string()));
-        checks.extend(applied.controls.iter().map(|(control, state)| match state {
-            ControlState::InForce => Check::new(control.name(), State::Ok, "in force"),
-            ControlState::StandIn(what) => Check::new(control.name(), State::Note, what.as_str()),
-            ControlState::Missing(why) => Check {
-                fix: Some(remedy(*control).to_owned()),
-                ..Check::new(control.name(), State::Missing, why.as_str())
-            },
-        }));
-        checks.extend(Language::ALL.map(|language| interpreter(applied, language)));
-        Some(applied.isolation.clone())
-    }
-
-    /// What brings a control that the sandbox can do without.
-    fn remedy(control: Control) -> &'static str {
-        match control {
-            Control::Memory | Control::Cpu | Control::Pids => {
-                "none in this version, which makes no cgroup: code runs as native-degraded"
-            }
-            Control::Landlock => "a kernel from 5.19 on, with Landlock turned on at boot",
-            _ => "a newer kernel, or a surrounding container that allows it",
-        }
-    }
-
-    fn interpreter(applied: &Applied, language: Language) -> Check {
-        let path = applied.interpreters.path(language);
-        Check::of(language.name(), &path, |path| path.display().to_string())
-    }
 }
 
 impl fmt::Display for Diagnosis {
@@ -264,6 +176,17 @@ mod tests {
         assert_eq!(states, [State::Missing, State::Note, State::Note]);
         assert!(checks.iter().all(|check| check.fix.is_some()), "{checks:?}");
         assert_eq!(settings_checks(&super::tests::config(&[]))[0].state, State::Ok);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_or_a_closed_pipe_is_an_error_and_no_panic() {
+        let diagnosis = diagnose(&config(&[("VESTIBULE_MEM_MB", "lots")])).await;
+        for json in [false, true] {
+            assert!(print(&diagnosis, json, &mut [0; 8].as_mut_slice()).is_err());
+            let mut whole = Vec::new();
+            print(&diagnosis, json, &mut whole).unwrap();
+            assert!(whole.ends_with(b"\n"));
+        }
     }
 
     #[tokio::test]

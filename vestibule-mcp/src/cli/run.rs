@@ -1,8 +1,10 @@
 //! `vestibule-mcp run`: one run, for people and scripts.
 
+use super::say;
 use super::screen::Screen;
 use crate::config::Config;
 use crate::engine::{Call, Client, Engine, Progress};
+use crate::escape::for_display;
 use crate::run::pipeline::NotRun;
 use crate::run::report::{Ended, Report};
 use crate::run::text;
@@ -44,7 +46,7 @@ pub async fn run(config: Config, arguments: Arguments) -> io::Result<i32> {
     let code = match read_code(&arguments, config.max_code.get().into()) {
         Ok(code) => code,
         Err(why) => {
-            eprintln!("Blocked: {why}");
+            say(format_args!("Blocked: {why}"));
             return Ok(REFUSED);
         }
     };
@@ -72,11 +74,16 @@ pub async fn run(config: Config, arguments: Arguments) -> io::Result<i32> {
     Ok(exit_code)
 }
 
+/// How much of a file's name is shown, in characters.
+const SHOWN: usize = 200;
+
 /// Reads the code: one byte more than is allowed, so that too much is told from just enough.
 fn read_code(arguments: &Arguments, max: u64) -> Result<String, String> {
     let named = arguments.file.as_ref().filter(|path| path.as_os_str() != "-");
     let mut bytes = Vec::new();
-    let name = named.map_or("standard input".into(), |path| path.display().to_string());
+    // Code may have chosen the name: a shell expands `workspace/*`.
+    let shown = |path: &PathBuf| for_display(&path.to_string_lossy(), SHOWN);
+    let name = named.map_or("standard input".to_owned(), shown);
     let read = match named {
         Some(path) => {
             std::fs::File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes))
@@ -106,15 +113,15 @@ fn call_arguments(arguments: &Arguments, code: String) -> Map<String, Value> {
 fn conclude(result: Result<Report, NotRun>) -> i32 {
     match result {
         Ok(report) => {
-            eprintln!("{}", text::render_report(&report));
+            say(text::render_report(&report));
             exit_code(&report)
         }
         Err(NotRun::Blocked(refusal)) => {
-            eprintln!("Blocked: {refusal}");
+            say(format_args!("Blocked: {refusal}"));
             REFUSED
         }
         Err(NotRun::Stopped) => {
-            eprintln!("Blocked: stopped before the code was started");
+            say("Blocked: the run was stopped before its code was started. Fix: run it again.");
             STOPPED
         }
     }
@@ -181,7 +188,7 @@ impl Printer {
         }
         let [stdout, stderr] = self.at_line_start;
         if !stderr || (!stdout && io::stdout().is_terminal()) {
-            eprintln!();
+            say("");
         }
     }
 }

@@ -4,7 +4,7 @@ use super::table::{self, Kind, Setting};
 use std::fmt::Write;
 
 const HEAD: &str = "\
-<!-- Written by `cargo run -p packaging -- docs` from the table in vestibule-mcp/src/config/table.rs. -->
+<!-- Written by `make docs` from the table in vestibule-mcp/src/config/table.rs. -->
 # Configuration
 
 Every setting is an environment variable, read once when the server starts: put it into the `env` \
@@ -23,8 +23,8 @@ const TAIL: &str = "
 `false`, `no`, `off`.
 - Folders are absolute, or start with `~/`: the folder named by `HOME`, else the one of the user \
 database. The workspace, the image folder and the audit folder must lie outside one another.
-- Two more variables are read, and passed on to `vestibule-jail`, which finds the user's systemd \
-through them: `XDG_RUNTIME_DIR` and `DBUS_SESSION_BUS_ADDRESS`.
+- Two more variables are read and passed on to `vestibule-jail`: `XDG_RUNTIME_DIR` and \
+`DBUS_SESSION_BUS_ADDRESS`. It does not use them yet: this version makes no cgroup.
 ";
 
 /// `docs/CONFIGURATION.md`.

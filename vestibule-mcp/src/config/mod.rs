@@ -77,6 +77,8 @@ pub struct Config {
     pub bus_environment: Vec<(&'static str, OsString)>,
     /// Variables that start with `VESTIBULE_` and are no setting, escaped for display.
     pub unknown: Vec<String>,
+    /// Settings that are set and that this version does not use.
+    pub unused: Vec<&'static str>,
     /// What is wrong with the settings.
     pub problems: Vec<Problem>,
 }
@@ -85,7 +87,10 @@ impl Config {
     /// Reads the settings from a process's environment. Never fails and touches no file but, for
     /// want of `HOME`, the user database.
     pub fn from_env(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Config {
-        let mut reader = Reader::new(variables);
+        Config::read(Reader::new(variables, read::passwd_home))
+    }
+
+    fn read(mut reader: Reader) -> Config {
         let read = &mut reader;
         let mut config = Config {
             workspace: read.folder(&table::WORKSPACE),
@@ -109,11 +114,12 @@ impl Config {
             max_concurrent: read.number(&table::MAX_CONCURRENT),
             pool: read.number(&table::POOL),
             structured: read.switch(&table::STRUCTURED),
-            jail: read.program(&table::JAIL),
+            jail: read.path(&table::JAIL),
             log: read.value(&table::LOG, parse_filter),
             home: read.home.clone(),
             bus_environment: bus_environment(read),
             unknown: read.unknown(),
+            unused: read.unused(),
             problems: Vec::new(),
         };
         check_timeouts(read, &mut config);
@@ -132,14 +138,17 @@ impl Config {
         }
     }
 
-    /// Logs what is valid and still may not be what was meant.
-    pub fn log_doubts(&self) {
-        for name in &self.unknown {
-            tracing::warn!("{name} is no setting of this version and does nothing");
-        }
-        for image in [&self.image_python, &self.image_node].into_iter().filter(|i| !i.is_pinned()) {
-            tracing::warn!("the image {} names no digest, so it may change", image.as_str());
-        }
+    /// What is valid and still may not be what was meant, each with its fix.
+    pub fn doubts(&self) -> Vec<(String, String)> {
+        let unknown = self.unknown.iter().map(|name| {
+            let fix = "compare its name with docs/CONFIGURATION.md, or remove it";
+            (format!("{name} is no setting of this version and does nothing"), fix.to_owned())
+        });
+        let unused = self.unused.iter().map(|name| {
+            let fix = "remove it; docs/CONFIGURATION.md says what this version does instead";
+            (format!("{name} is set; this version does not use it yet"), fix.to_owned())
+        });
+        unknown.chain(unused).collect()
     }
 
     /// Fails while a setting is invalid.
@@ -151,11 +160,21 @@ impl Config {
             return Ok(());
         }
         let problems: Vec<String> = self.problems.iter().map(Problem::to_string).collect();
+        let no_home = |problem: &Problem| matches!(problem, Problem::NoHome { .. });
+        let mut fixes = Vec::new();
+        if !self.problems.iter().all(no_home) {
+            fixes.push("correct or remove it".to_owned());
+        }
+        if self.problems.iter().any(no_home) {
+            fixes.push(format!("set {}", value::HOME));
+        }
         Err(Refusal {
             what: problems.join(". "),
             cause: Cause::Request,
-            fix: "correct or remove it where your MCP client sets this server's environment"
-                .to_owned(),
+            fix: format!(
+                "{} where your MCP client sets this server's environment",
+                fixes.join(", and ")
+            ),
             retry: Retry::AfterRestart,
             at: None,
         })
@@ -191,7 +210,7 @@ fn check_folders(read: &mut Reader, config: &Config) {
     let workspace = &config.workspace;
     if !workspace.as_os_str().is_empty() && ours.is_some_and(|ours| ours.starts_with(workspace)) {
         let expected =
-            "a folder of its own: neither /, nor your home folder, nor around ~/.vestibule";
+            "a folder of its own: neither /, nor your home folder, nor ~/.vestibule or around it";
         read.problem(&table::WORKSPACE, expected.to_owned());
         return;
     }

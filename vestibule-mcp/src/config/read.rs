@@ -1,7 +1,7 @@
 //! From text to typed values: takes what is valid, notes what is not.
 
 use super::table::{self, Kind, Setting};
-use super::value::{self, ImageReference, Problem};
+use super::value::{self, HOME, ImageReference, Problem};
 use crate::escape;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -20,9 +20,13 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Reader {
+    /// `fallback` is asked for the home folder where the variables name none.
+    pub fn new(
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+        fallback: impl FnOnce() -> Option<PathBuf>,
+    ) -> Reader {
         let variables: HashMap<_, _> = variables.into_iter().collect();
-        let home = home(&variables);
+        let home = home(&variables).or_else(fallback);
         Reader { variables, home, problems: Vec::new() }
     }
 
@@ -43,6 +47,12 @@ impl Reader {
             .collect();
         unknown.sort();
         unknown
+    }
+
+    /// Settings that are set and that this version does not use.
+    pub fn unused(&self) -> Vec<&'static str> {
+        let names = table::UNUSED.map(|setting| setting.name);
+        names.into_iter().filter(|name| self.raw(name).is_some()).collect()
     }
 
     /// The value of a setting that has a default.
@@ -82,27 +92,36 @@ impl Reader {
         self.value(setting, ImageReference::parse)
     }
 
-    /// A folder. Without a home folder the defaults lead nowhere, which is a problem of its own.
+    /// A folder; empty where its setting is invalid or no home folder is known to put it in.
     pub fn folder(&mut self, setting: &Setting) -> PathBuf {
-        let home = self.home.clone();
-        let parse = |text: &str| absolute(text, home.as_deref());
-        if let Some(path) = self.given(setting, parse) {
+        if let Some(path) = self.path(setting) {
             return path;
         }
-        if let Some(path) = parse(setting.default) {
-            return path;
+        let default = absolute(setting.default, self.home.as_deref());
+        if default.is_none() && self.raw(setting.name).is_none() {
+            self.no_home();
         }
-        if !self.problems.iter().any(|problem| problem.setting == setting.name) {
-            let expected = "an absolute path, since no home folder is known (HOME is unset)";
-            self.problem(setting, expected.to_owned());
-        }
-        PathBuf::new()
+        default.unwrap_or_default()
     }
 
-    /// The path of a program.
-    pub fn program(&mut self, setting: &Setting) -> Option<PathBuf> {
+    /// The path of a program or a folder, `None` where it is unset or invalid.
+    pub fn path(&mut self, setting: &Setting) -> Option<PathBuf> {
         let home = self.home.clone();
+        let in_home = |raw: &OsString| raw.to_string_lossy().trim().starts_with('~');
+        if home.is_none() && self.raw(setting.name).is_some_and(in_home) {
+            self.no_home();
+            return None;
+        }
         self.given(setting, |text| absolute(text, home.as_deref()))
+    }
+
+    /// Notes, once, that the home folder is needed and unknown.
+    fn no_home(&mut self) {
+        let value = self.raw(HOME).map(|raw| escape::for_display(&raw.to_string_lossy(), SHOWN));
+        let problem = Problem::NoHome { value };
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     /// Notes that a setting's value cannot be used.
@@ -110,7 +129,7 @@ impl Reader {
         let raw = self.raw(setting.name).map(|raw| raw.to_string_lossy().into_owned());
         let value = raw.unwrap_or_else(|| setting.default.to_owned());
         let value = escape::for_display(value.trim(), SHOWN);
-        self.problems.push(Problem { setting: setting.name, value, expected });
+        self.problems.push(Problem::Setting { name: setting.name, value, expected });
     }
 }
 
@@ -126,20 +145,22 @@ fn absolute(text: &str, home: Option<&Path>) -> Option<PathBuf> {
     usable.then(|| path.components().collect())
 }
 
-/// The home folder: `HOME`, else the passwd entry.
+/// The home folder that the variables name.
 fn home(variables: &HashMap<OsString, OsString>) -> Option<PathBuf> {
-    let names = if cfg!(windows) { &["USERPROFILE", "HOME"][..] } else { &["HOME"][..] };
+    let names = if cfg!(windows) { &[HOME, "HOME"][..] } else { &[HOME][..] };
     let named = names.iter().filter_map(|name| variables.get(std::ffi::OsStr::new(name)));
-    named.map(PathBuf::from).find(|path| path.is_absolute()).or_else(passwd_home)
+    named.map(PathBuf::from).find(|path| path.is_absolute())
 }
 
+/// The home folder of the user database.
 #[cfg(unix)]
-fn passwd_home() -> Option<PathBuf> {
+pub(super) fn passwd_home() -> Option<PathBuf> {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok()??;
     user.dir.is_absolute().then_some(user.dir)
 }
 
+/// Where there is no user database.
 #[cfg(not(unix))]
-fn passwd_home() -> Option<PathBuf> {
+pub(super) fn passwd_home() -> Option<PathBuf> {
     None
 }

@@ -84,7 +84,7 @@ pub const WORKSPACE: Setting = setting(
     "VESTIBULE_WORKSPACE",
     Kind::Folder,
     "~/.vestibule/workspace",
-    "The folder that code sees as `/workspace`. Made on first use, for its owner alone. It must be yours, no symbolic link, and neither `/`, your home folder nor a parent of `~/.vestibule`.",
+    "The folder that code sees as `/workspace`. Made on first use, for its owner alone. It must be yours, no symbolic link, and neither `/`, your home folder, `~/.vestibule` itself nor a folder above one of them.",
 );
 /// Whether `/workspace` refuses writes.
 pub const WORKSPACE_RO: Setting =
@@ -199,7 +199,7 @@ pub const TMPFS_MB: Setting = number(
     "VESTIBULE_TMPFS_MB",
     (TmpfsMib::MIN, TmpfsMib::MAX),
     "64",
-    "The size of a sandbox's `/tmp` in MiB.",
+    "The size of a sandbox's `/tmp` in MiB. `/dev/shm` is no part of it: it has 64 MiB, whatever is set here.",
 );
 /// How many runs may be under way at once.
 pub const MAX_CONCURRENT: Setting = number(
@@ -236,6 +236,18 @@ pub const LOG: Setting = setting(
     "warn",
     "What is logged to standard error, as a filter of Rust's `tracing-subscriber`.",
 );
+
+/// Settings that are read and checked, and change nothing in this version.
+pub const UNUSED: [&Setting; 8] = [
+    &RUNTIME,
+    &IMAGE_PYTHON,
+    &IMAGE_NODE,
+    &ROOTFS_DIR,
+    &REGISTRY_MIRROR,
+    &AUDIT_DIR,
+    &CPU_PCT,
+    &POOL,
+];
 
 /// Every setting, in the order of the documentation.
 pub const ALL: [&Setting; 23] = [

@@ -112,6 +112,54 @@ fn misspelt_settings_are_noticed() {
 }
 
 #[test]
+fn what_is_set_and_not_used_yet_is_noticed() {
+    let config = config(&[
+        ("VESTIBULE_AUDIT_DIR", "/a"),
+        ("VESTIBULE_IMAGE_NODE", "node:22"),
+        ("VESTIBULE_POOL", " "),
+        ("VESTIBULE_MEM_MB", "9"),
+    ]);
+    assert_eq!(config.unused, ["VESTIBULE_IMAGE_NODE", "VESTIBULE_AUDIT_DIR"]);
+    let doubts = config.doubts();
+    assert_eq!(doubts.len(), 2, "{doubts:?}");
+    assert_eq!(doubts[1].0, "VESTIBULE_AUDIT_DIR is set; this version does not use it yet");
+}
+
+/// The settings of a user whom the user database does not know.
+fn homeless(variables: &[(&str, &str)]) -> Config {
+    let all = variables.iter().map(|(name, value)| (name.into(), value.into()));
+    Config::read(Reader::new(all, || None))
+}
+
+#[test]
+fn an_unknown_home_folder_is_one_problem_with_its_own_fix() {
+    for settings in [&[][..], &[("VESTIBULE_WORKSPACE", "~/w"), ("VESTIBULE_JAIL", "~/jail")]] {
+        assert_eq!(
+            homeless(settings).usable().unwrap_err().to_string(),
+            format!(
+                "no home folder is known ({0} is unset). Fix: set {0} where your MCP client sets \
+                 this server's environment; then restart your MCP client.",
+                value::HOME
+            )
+        );
+    }
+    let relative = homeless(&[(value::HOME, "here")]);
+    assert!(relative.problems[0].to_string().contains("is \"here\", no absolute path"));
+    let both = homeless(&[("VESTIBULE_MEM_MB", "-3")]).usable().unwrap_err();
+    assert!(both.fix.starts_with("correct or remove it, and set "), "{}", both.fix);
+}
+
+#[test]
+fn three_absolute_folders_need_no_home() {
+    let folders = [
+        ("VESTIBULE_WORKSPACE", "/w"),
+        ("VESTIBULE_ROOTFS_DIR", "/r"),
+        ("VESTIBULE_AUDIT_DIR", "/a"),
+    ];
+    assert_eq!(homeless(&folders).problems, []);
+}
+
+#[test]
 fn the_page_has_a_row_for_every_setting() {
     let page = docs::markdown();
     for setting in table::ALL {

@@ -134,20 +134,54 @@ pub fn parse_registry(text: &str) -> Option<String> {
     (host_fits && port_fits && path_fits && (!plain || loopback)).then(|| text.to_owned())
 }
 
-/// A setting that cannot be used as it is.
+/// The variable that names the home folder.
+pub const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+
+/// What is wrong with the settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Problem {
-    /// The variable's name.
-    pub setting: &'static str,
-    /// Its value, escaped and cut for display.
-    pub value: String,
-    /// What it may be, as the end of a sentence that begins with "it must be".
-    pub expected: String,
+pub enum Problem {
+    /// A setting cannot be used as it is.
+    Setting {
+        /// The variable's name.
+        name: &'static str,
+        /// Its value, escaped and cut for display.
+        value: String,
+        /// What it may be, as the end of a sentence that begins with "it must be".
+        expected: String,
+    },
+    /// A folder lies in the home folder, and neither the environment nor the user database names
+    /// one.
+    NoHome {
+        /// The value of [`HOME`], escaped and cut for display, where it is set and no absolute path.
+        value: Option<String>,
+    },
+}
+
+impl Problem {
+    /// What to do about it, as one clause without a full stop.
+    pub fn fix(&self) -> String {
+        match self {
+            Problem::Setting { expected, .. } => format!("set it to {expected}, or remove it"),
+            Problem::NoHome { .. } => {
+                format!("set {HOME} where your MCP client sets this server's environment")
+            }
+        }
+    }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is \"{}\": it must be {}", self.setting, self.value, self.expected)
+        match self {
+            Problem::Setting { name, value, expected } => {
+                write!(f, "{name} is \"{value}\": it must be {expected}")
+            }
+            Problem::NoHome { value: None } => {
+                write!(f, "no home folder is known ({HOME} is unset)")
+            }
+            Problem::NoHome { value: Some(value) } => {
+                write!(f, "no home folder is known ({HOME} is \"{value}\", no absolute path)")
+            }
+        }
     }
 }
 

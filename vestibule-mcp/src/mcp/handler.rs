@@ -95,7 +95,9 @@ impl Handler {
 
 /// The answer to a call that came too late to be started, or to matter.
 fn ending() -> Reply {
-    Reply::blocked("the server is ending and starts nothing more. Nothing was run; start it anew")
+    Reply::blocked(
+        "the server is ending and starts nothing more. Fix: start it anew; then call again.",
+    )
 }
 
 fn client(context: &RequestContext<RoleServer>) -> Client {

@@ -59,8 +59,9 @@ fn describe(progress: &Progress, now: Instant) -> String {
     match progress {
         Progress::Queued => "queued: every slot is taken".to_owned(),
         Progress::Running { since, printed } => {
-            let seconds = now.saturating_duration_since(*since).as_secs();
-            format!("running {seconds} s, {} printed", size(*printed))
+            // Rounded: the slot was given a little after the call began, by which ticks are timed.
+            let seconds = now.saturating_duration_since(*since).as_secs_f64();
+            format!("running {seconds:.0} s, {} printed", size(*printed))
         }
     }
 }
@@ -80,14 +81,15 @@ mod tests {
     #[tokio::test]
     async fn progress_is_told_in_seconds_and_sizes() {
         let since = Instant::now();
-        let after = |seconds: u64, printed| {
+        let after = |milliseconds, printed| {
             let running = Progress::Running { since, printed };
-            describe(&running, since + Duration::from_millis(seconds * 1000 + 40))
+            describe(&running, since + Duration::from_millis(milliseconds))
         };
-        assert_eq!(after(0, 0), "running 0 s, 0 bytes printed");
-        assert_eq!(after(4, 999), "running 4 s, 999 bytes printed");
-        assert_eq!(after(12, 3_140_000), "running 12 s, 3.1 MB printed");
-        assert_eq!(after(12, 20_000), "running 12 s, 20.0 kB printed");
+        assert_eq!(after(40, 0), "running 0 s, 0 bytes printed");
+        assert_eq!(after(1_990, 0), "running 2 s, 0 bytes printed");
+        assert_eq!(after(4_040, 999), "running 4 s, 999 bytes printed");
+        assert_eq!(after(12_040, 3_140_000), "running 12 s, 3.1 MB printed");
+        assert_eq!(after(12_040, 20_000), "running 12 s, 20.0 kB printed");
         assert_eq!(describe(&Progress::Queued, since), "queued: every slot is taken");
     }
 }

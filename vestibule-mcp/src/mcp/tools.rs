@@ -31,8 +31,9 @@ pub fn all(config: &Config) -> Vec<Tool> {
 pub fn instructions(config: &Config) -> String {
     format!(
         "Vestibule runs {} code with {RUN_CODE} and reads the files that it leaves with \
-         {READ_WORKSPACE}. {} {} {} The last line of every result, `isolation:`, says what really \
-         protected the run; `Blocked:` means that nothing was run and says why and what to do.",
+         {READ_WORKSPACE}. {} {} {} The last line of every {RUN_CODE} result, `isolation:`, says \
+         what really protected the run; `Blocked:` means that nothing was run and says why and \
+         what to do.",
         languages(),
         place(config),
         limits(config),

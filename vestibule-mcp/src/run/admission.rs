@@ -48,13 +48,15 @@ impl Admission {
 
     fn busy(&self) -> Refusal {
         let (count, seconds) = (self.count, WAIT.as_secs());
-        let slots =
-            if count == 1 { "the only slot was".into() } else { format!("all {count} slots were") };
+        let taken = match count {
+            1 => "the only slot was taken by another run".to_owned(),
+            _ => format!("all {count} slots were taken by other runs"),
+        };
         Refusal {
-            what: format!("{slots} taken by other runs for {seconds} s (VESTIBULE_MAX_CONCURRENT)"),
+            what: format!("{taken} for {seconds} s (VESTIBULE_MAX_CONCURRENT)"),
             cause: Cause::Request,
             fix: "wait until another call has ended, or raise VESTIBULE_MAX_CONCURRENT".to_owned(),
-            retry: Retry::Now,
+            retry: Retry::AfterFixOrRestart,
             at: None,
         }
     }
@@ -71,7 +73,12 @@ mod tests {
         let start = tokio::time::Instant::now();
         let refusal = admission.slot().await.err().unwrap();
         assert_eq!(start.elapsed().as_secs(), 5);
-        assert!(refusal.to_string().contains("VESTIBULE_MAX_CONCURRENT"), "{refusal}");
+        let text = refusal.to_string();
+        assert!(text.starts_with("the only slot was taken by another run for 5 s (VEST"), "{text}");
+        assert!(
+            text.ends_with("(a changed setting needs a restart of your MCP client)."),
+            "{text}"
+        );
         drop(held);
         assert!(admission.slot().await.is_ok());
     }

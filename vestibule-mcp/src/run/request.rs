@@ -64,7 +64,7 @@ pub fn refuse_unknown(
     let similarity = |known: &str| strsim::jaro_winkler(&name.to_lowercase(), known);
     let nearest = known.iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
     let hint = match nearest {
-        Some(nearest) if similarity(nearest) > 0.7 => format!("; did you mean {nearest}?"),
+        Some(nearest) if similarity(nearest) > 0.7 => format!(" (did you mean {nearest}?)"),
         _ => format!("; it takes {} and no other argument", known.join(", ")),
     };
     let name = escape::for_display(name, SHOWN);
@@ -114,6 +114,7 @@ fn code(value: Option<Value>, config: &Config) -> Result<String, Refusal> {
             fix: "send less code, or read data from a file in /workspace; the user can raise \
                   VESTIBULE_MAX_CODE_BYTES"
                 .to_owned(),
+            retry: Retry::AfterFixOrRestart,
             ..bad_argument(format!("code must be at most {max} bytes; it has {}", code.len()))
         });
     }
@@ -207,7 +208,7 @@ mod tests {
             ),
             (
                 json!({"language": "node", "code": "x", "timeout": 5}),
-                "run_code has no argument \"timeout\"; did you mean timeout_seconds?",
+                "run_code has no argument \"timeout\" (did you mean timeout_seconds?)",
             ),
             (
                 json!({"language": "node", "code": "x", "zzz": null}),

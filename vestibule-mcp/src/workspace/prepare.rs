@@ -69,7 +69,7 @@ fn check_place(path: &Path, real: &Path, config: &Config) -> Result<(), Refusal>
             return not_allowed("is your home folder");
         }
         if existing(&home.join(".vestibule")).starts_with(real) {
-            return not_allowed("holds ~/.vestibule, and with it the audit log");
+            return not_allowed("is or holds ~/.vestibule, and with it the audit log");
         }
     }
     for (setting, other) in
@@ -99,10 +99,10 @@ fn refuse(path: &Path, why: &str, cause: Cause) -> Refusal {
     Refusal {
         what: format!("the workspace {} {why}", shown(path)),
         cause,
-        fix: "make it a folder of your own that nothing else uses, or set VESTIBULE_WORKSPACE to \
-              one and restart your MCP client"
-            .to_owned(),
-        retry: Retry::AfterFix,
+        fix:
+            "make it a folder of your own that nothing else uses, or set VESTIBULE_WORKSPACE to one"
+                .to_owned(),
+        retry: Retry::AfterFixOrRestart,
         at: None,
     }
 }
@@ -188,6 +188,8 @@ mod tests {
         for (path, why) in cases {
             let text = home.workspace(path).unwrap_err();
             assert!(text.contains(why) && text.contains("VESTIBULE_WORKSPACE"), "{path:?}: {text}");
+            let both = text.contains("restart") && text.contains("no restart is needed");
+            assert!(!both, "{path:?}: {text}");
         }
     }
 

@@ -67,7 +67,8 @@ fn look(root: &Path, path: &RelativePath, cap: usize) -> Result<Reply, Refusal> 
             Ok(Reply::text(format!("Not found: the workspace has no file or folder {name}")))
         }
         Err(OpenError::Link) => Err(not_plain(&name, "a symbolic link, or lies behind one")),
-        Err(OpenError::Special(what)) => Err(not_plain(&name, what)),
+        Err(OpenError::Special("fifo")) => Err(not_plain(&name, "a FIFO")),
+        Err(OpenError::Special(what)) => Err(not_plain(&name, &format!("a {what}"))),
         Err(OpenError::Io(error)) => Err(io(error)),
     }
 }
@@ -149,6 +150,8 @@ mod tests {
             let text = workspace.read(path).unwrap_err();
             assert!(text.contains("only regular files and folders are read"), "{path}: {text}");
         }
+        assert!(workspace.read("fifo").unwrap_err().starts_with("fifo is a FIFO; only regular"));
+        assert!(workspace.read("socket").unwrap_err().starts_with("socket is a socket"));
         let listing = workspace.read(".").unwrap();
         assert!(listing.contains("symlink            - magic"), "{listing}");
     }

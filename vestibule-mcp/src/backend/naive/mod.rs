@@ -36,6 +36,14 @@ pub struct Prepared {
 }
 
 impl Naive {
+    /// The interpreter of a language, on the server's own `PATH`.
+    ///
+    /// # Errors
+    /// A refusal if there is none.
+    pub fn interpreter(&self, language: Language) -> Result<PathBuf, Refusal> {
+        process::interpreter(language).ok_or_else(|| missing(language))
+    }
+
     /// Makes a folder for the script.
     ///
     /// # Errors
@@ -46,15 +54,16 @@ impl Naive {
         language: Language,
         slot: Slot,
     ) -> Result<Prepared, Failure> {
-        if process::interpreter(language).is_none() {
-            return Err(Failure::Refused(missing(language)));
-        }
+        self.interpreter(language).map_err(Failure::Refused)?;
         let scratch = Scratch::new().map_err(|error| {
             let folder = std::env::temp_dir();
-            Failure::Refused(refusal(
-                format!("no folder can be made in {} ({error})", folder.display()),
-                "free space there, or set TMPDIR to a folder of yours",
-            ))
+            Failure::Refused(Refusal {
+                retry: Retry::AfterFixOrRestart,
+                ..refusal(
+                    format!("no folder can be made in {} ({error})", folder.display()),
+                    "free space there, or set TMPDIR to a folder of yours",
+                )
+            })
         })?;
         let workspace = sandbox.workspace.clone();
         Ok(Prepared { scratch, workspace, isolation: Isolation::none(), slot })
@@ -187,9 +196,10 @@ fn missing(language: Language) -> Refusal {
     let program = language.program();
     Refusal {
         cause: Cause::InterpreterMissing(language),
+        retry: Retry::AfterFixOrRestart,
         ..refusal(
             format!("no {program} on the server's PATH, which {language} code needs"),
-            &format!("install {program}, or name its folder in the server's PATH and restart"),
+            &format!("install {program}, or name its folder in the server's PATH"),
         )
     }
 }

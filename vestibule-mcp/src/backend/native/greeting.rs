@@ -17,7 +17,7 @@ pub fn check(helper: &Hello, jail: &Path) -> Result<(), Refusal> {
     let own = std::env::current_exe().unwrap_or_default();
     let server_is_older = order(&ours) < order(helper);
     let fix = if server_is_older {
-        "the newer programs are installed already"
+        "install both from one release if vestibule-mcp on disk is still the older one"
     } else {
         "install vestibule-mcp and vestibule-jail from one release"
     };
@@ -73,7 +73,8 @@ mod tests {
     fn a_server_that_was_updated_under_its_feet_needs_a_restart() {
         let ours = Hello::ours();
         for text in [text(ours.protocol + 1, &ours.version), text(ours.protocol, "99.10.0")] {
-            assert!(text.contains("restart your MCP client"), "{text}");
+            let end = "still the older one; then restart your MCP client.";
+            assert!(text.ends_with(end), "{text}");
         }
     }
 }

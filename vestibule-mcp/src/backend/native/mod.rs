@@ -24,6 +24,8 @@ use tokio_util::sync::CancellationToken;
 const PREPARE: Duration = Duration::from_secs(15);
 /// How long after the timeout of a run the helper's report may take.
 const GRACE: Duration = Duration::from_secs(10);
+/// What the helper is called where its path is not known.
+const PROGRAM: &str = "vestibule-jail";
 /// How many characters of a helper's reason are passed on.
 const REASON: usize = 1000;
 
@@ -137,7 +139,7 @@ impl Prepared {
         let deadline = Duration::from_secs(script.timeout_seconds.get().into()) + GRACE;
         let request = match frame::encode_request(&Request::Execute(script)) {
             Ok(request) => request,
-            Err(error) => return Finish::NotStarted(helper_fault(&error.to_string())),
+            Err(error) => return Finish::NotStarted(helper_fault(&error.to_string(), PROGRAM)),
         };
         let conversation = async {
             // As above: what a dying helper still says tells more than a failed write.
@@ -207,16 +209,18 @@ fn out_of_order(jail: &Path, expected: &'static str, got: &ToServer) -> Failure 
 
 fn broken(jail: &Path, what: &str) -> Failure {
     let jail = locate::shown(jail);
-    Failure::Broken(helper_fault(&format!("the helper {jail} did not do its part: {what}")))
+    Failure::Broken(helper_fault(&format!("the helper {jail} did not do its part: {what}"), &jail))
 }
 
-fn helper_fault(what: &str) -> Refusal {
+/// A fault of the helper's own; `jail` is what a person can call it by.
+fn helper_fault(what: &str, jail: &str) -> Refusal {
     Refusal {
         what: what.to_owned(),
         cause: Cause::Other,
-        fix: "if this is not the first time, reinstall vestibule-mcp and vestibule-jail from one \
-              release, and look at what `vestibule-mcp doctor` says"
-            .to_owned(),
+        fix: format!(
+            "if this is not the first time, reinstall vestibule-mcp and vestibule-jail from one \
+             release, or run `{jail} --check --explain` and report what it prints"
+        ),
         retry: Retry::Now,
         at: None,
     }

@@ -114,7 +114,7 @@ fn ready() -> Vec<u8> {
 }
 
 fn refused() -> Vec<u8> {
-    frame::encode_event(&Event::Refused(helper_fault("the reason"))).unwrap()
+    frame::encode_event(&Event::Refused(helper_fault("the reason", PROGRAM))).unwrap()
 }
 
 fn outcome() -> Outcome {
@@ -178,11 +178,12 @@ async fn what_breaks_the_protocol_is_not_tolerated() {
         ("order", ready(), "unexpected Ready, a greeting was due"),
         ("early", [hello(), finished()].concat(), "unexpected Finished, Ready or Refused was due"),
         ("size", [hello(), vec![0xff, 0xff, 0xff, 0x7f, 2]].concat(), "over its limit"),
-        ("decode", [hello(), vec![1, 0, 0, 0, 2, 0xff]].concat(), "does not decode"),
+        ("decode", [hello(), vec![1, 0, 0, 0, 2, 0xff]].concat(), "does not decode: a value in it"),
     ];
     for (name, frames, want) in cases {
         let text = Fake::new(name, &[frames], HANG).failure().await;
         assert!(text.contains(want), "{name}: {text}");
+        assert!(text.contains("vestibule-jail --check --explain`"), "{name}: {text}");
     }
 }
 
@@ -223,7 +224,7 @@ async fn a_helper_lost_under_way_keeps_what_was_printed() {
 #[tokio::test]
 async fn only_a_helper_that_has_passed_on_nothing_can_say_that_nothing_was_executed() {
     let honest = Fake::new("honest", &[hello(), ready(), refused()], HANG);
-    assert_eq!(honest.run().await.0, Finish::NotStarted(helper_fault("the reason")));
+    assert_eq!(honest.run().await.0, Finish::NotStarted(helper_fault("the reason", PROGRAM)));
     let lying = Fake::new("lying", &[hello(), ready(), printed(b"x"), refused()], HANG);
     assert!(matches!(lying.run().await.0, Finish::Lost(_)));
 }
