@@ -65,14 +65,16 @@ steps! {
         "Refuses a real, effective or saved uid 0 and any permitted capability: the jail must not be able to do more than the user who started it.";
     CheckKernel "check-kernel" Supervisor "5.9":
         "Refuses kernels before 5.9, which lack `close_range`.";
-    OpenWorkspace "open-workspace" Supervisor "5.6":
-        "Opens the workspace with `openat2` and no symbolic link anywhere in its path, and checks its owner and access, so that the folder that was checked is the folder that is mounted.";
-    OpenRootfs "open-rootfs" Supervisor "5.6":
-        "Opens the root file system that programs come from and looks for the interpreters in it.";
     MakePipes "make-pipes" Supervisor "any":
         "Makes the two output pipes and the control socket between supervisor and init.";
     Clone "clone" Supervisor "5.3":
         "One `clone3` for init with new user, PID, mount, network, UTS, IPC and cgroup namespaces, from a process of one thread.";
+    OpenWorkspace "open-workspace" Supervisor "5.6":
+        "Opens the workspace with `openat2` and no symbolic link anywhere in its path, and checks its owner and access, so that the folder that was checked is the folder that is mounted.";
+    OpenRootfs "open-rootfs" Supervisor "5.6":
+        "Opens the root file system that programs come from and looks for the interpreters in it.";
+    SendPlan "send-plan" Supervisor "any":
+        "Hands init what was found out since the clone: the two sides work at the same time until then.";
     CloseDescriptors "close-descriptors" Init "5.9":
         "Closes every descriptor that is not init's own: an init that kept the protocol's pipe would hide the supervisor's death from the server.";
     MapIds "map-ids" Init "3.8":
@@ -89,12 +91,6 @@ steps! {
         "Makes every mount private, so that nothing done here is seen outside.";
     MountRoot "mount-root" Init "5.2":
         "Mounts a tmpfs of our own over the old root, with a size and an inode cap: every mount point in it is made by us.";
-    MountRootfs "mount-rootfs" Init "5.2":
-        "Clones the system folders below the new root, recursively, read-only, nosuid and nodev, and links or clones `/bin`, `/sbin` and `/lib*` as the root file system has them.";
-    MaskRootfs "mask-rootfs" Init "5.2":
-        "Covers `/usr/src` and `/usr/local` (unless an interpreter's link leads there) with an empty folder.";
-    FillEtc "fill-etc" Init "5.2":
-        "Writes the synthesized files of `/etc` and clones what programs need and anyone may read.";
     MountProc "mount-proc" Init "5.2":
         "Mounts a fresh procfs of the new PID namespace. The kernel refuses it once the old root is gone, and where the old `/proc` has parts masked.";
     ForbidNesting "forbid-nesting" Init "4.9":
@@ -105,10 +101,18 @@ steps! {
         "A folder of the root tmpfs for `/dev`, with null, zero, full, random, urandom, the usual links, a private devpts where the kernel allows one, and `/dev/shm`.";
     MountTmp "mount-tmp" Init "5.2":
         "A tmpfs for `/tmp` with a size and an inode cap, nosuid and nodev.";
-    MountWorkspace "mount-workspace" Init "5.2":
-        "Clones the workspace to `/workspace`, nosuid and nodev, read-only if asked.";
     MakeSandbox "make-sandbox" Init "5.2":
         "A folder of the root tmpfs for `/sandbox`. A writable clone of it that is attached nowhere goes to the supervisor, which writes the script; inside it is read-only as the root is.";
+    ReceivePlan "receive-plan" Init "any":
+        "Waits for what the supervisor found out. Everything before this step is the same for every sandbox.";
+    MountRootfs "mount-rootfs" Init "5.2":
+        "Clones the system folders below the new root, recursively, read-only, nosuid and nodev, and links or clones `/bin`, `/sbin` and `/lib*` as the root file system has them.";
+    MaskRootfs "mask-rootfs" Init "5.2":
+        "Covers `/usr/src` and `/usr/local` (unless an interpreter's link leads there) with an empty folder.";
+    FillEtc "fill-etc" Init "5.2":
+        "Writes the synthesized files of `/etc` and clones what programs need and anyone may read.";
+    MountWorkspace "mount-workspace" Init "5.2":
+        "Clones the workspace to `/workspace`, nosuid and nodev, read-only if asked.";
     PivotRoot "pivot-root" Init "2.3.41":
         "Makes the tmpfs the root of the mount namespace.";
     DetachOldRoot "detach-old-root" Init "2.4.11":
@@ -137,14 +141,14 @@ steps! {
         "Standard input at end of file; standard output and error are the two pipes.";
     SetLimits "set-limits" Guest "2.6.36":
         "Sets the resource limits: descriptors, file size, core dumps at 1 (0 does not stop a piped core handler), and the stand-ins where there is no cgroup. Reads them back.";
-    ResetSignals "reset-signals" Guest "any":
-        "Default dispositions and an empty mask: Rust ignores SIGPIPE, and an exec'ed program would inherit that.";
     Landlock "landlock" Guest "5.19":
         "Restricts writes to `/workspace`, `/tmp`, `/dev` and `/proc`. A second wall behind the mounts, where the kernel has Landlock ABI 2.";
     LoadFilter "load-filter" Guest "5.5":
         "Loads the syscall filter that was compiled at build time and hands its notification descriptor to the supervisor.";
     VerifyGuest "verify-guest" Guest "any":
         "Reads `/proc/self/status` back: five empty capability sets, `no_new_privs`, filter mode. The guest does not start unless all of it is true.";
+    ResetSignals "reset-signals" Guest "any":
+        "An empty mask, and the default disposition for each signal that is ignored: Rust ignores SIGPIPE, whoever started the jail may have ignored others, and an exec'ed program would inherit that.";
     Exec "exec" Guest "5.9":
         "Marks every descriptor but 0 to 2 close-on-exec and executes the interpreter.";
 }

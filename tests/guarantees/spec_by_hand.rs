@@ -19,6 +19,7 @@ tests::tests![
     wrong_usage_is_2,
     the_spec_is_not_visible_inside,
     an_odd_parent_changes_nothing,
+    closed_standard_descriptors_are_no_trap,
     a_home_behind_a_link_is_no_workspace,
 ];
 
@@ -193,9 +194,9 @@ fn wrong_usage_is_2() -> Outcome {
 
 fn the_spec_is_not_visible_inside() -> Outcome {
     let place = Place::new();
-    let code = "cat /proc/*/cmdline | tr '\\0' ' '";
+    let code = "tr -d '\\0' </proc/1/cmdline";
     let seen = text(&run(&place, Language::Bash, code, &[]).stdout);
-    assert!(!seen.contains("run.json"), "the path of the spec: {seen}");
+    assert_eq!(seen, "vestibule-jail", "neither the spec's path nor the program's");
     Ok(())
 }
 
@@ -213,6 +214,27 @@ fn an_odd_parent_changes_nothing() -> Outcome {
     command.args(["-c", code]).arg(jail).arg("--spec").arg(path);
     let ran = command.output().expect("python");
     assert_eq!(ran.status.code(), Some(3), "{}", text(&ran.stderr));
+    Ok(())
+}
+
+/// Whoever starts it with 0 to 2 closed must not get pipes of the sandbox in their place.
+fn closed_standard_descriptors_are_no_trap() -> Outcome {
+    let place = Place::new();
+    let folder = place.folder("ws");
+    let code = "echo out; echo err >&2; cat; ls /proc/self/fd | wc -l >seen";
+    let path = spec_file(&place, "run.json", sandbox(&folder), script(Language::Bash, code));
+    let jail = tests::programs::programs().jail();
+    for (closed, shown) in [("<&-", "out\n"), (">&-", ""), ("2>&-", "out\n"), ("<&- >&- 2>&-", "")]
+    {
+        let _ = std::fs::remove_file(folder.join("seen"));
+        let mut command = place.command("/bin/sh");
+        command.args(["-c", &format!("\"$0\" --spec \"$1\" {closed}")]).arg(&jail).arg(&path);
+        let ran = command.output().expect("sh");
+        assert_eq!(ran.status.code(), Some(0), "{closed}: {}", text(&ran.stderr));
+        let seen = std::fs::read_to_string(folder.join("seen")).expect("a result");
+        assert_eq!(seen.trim(), "4", "{closed}: 0 to 2, and the one that ls reads with");
+        assert_eq!(text(&ran.stdout), shown, "{closed}");
+    }
     Ok(())
 }
 

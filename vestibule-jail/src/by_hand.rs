@@ -1,16 +1,17 @@
 //! The commands of a person: a run from a JSON spec, the list of steps, the policy, a check.
 
+use crate::arguments::{Arguments, Command, HELP};
+use crate::filter;
 use crate::pipe::bad_request;
 use crate::supervisor::{self, Outbox, Sink, Verdict};
 use crate::trace::Trace;
-use crate::{filter, sys};
-use clap::Parser;
 use protocol::{
     Applied, CpuPercent, Ending, Language, Limits, Measured, MemoryMib, OutOfRange, Outcome,
     OutputBytes, PidsMax, Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds,
     TmpfsMib,
 };
 use serde::Serialize;
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -21,31 +22,6 @@ const REFUSED: i32 = 125;
 const STOPPED: i32 = 124;
 /// The largest spec file, in bytes: the largest request, with every byte of code escaped.
 const MAX_SPEC: u64 = 6 * protocol::frame::MAX_REQUEST as u64;
-
-/// Runs code in a sandbox made of the kernel's own walls. Without arguments it speaks the pipe
-/// protocol of vestibule-mcp.
-#[derive(Debug, Parser)]
-#[command(name = "vestibule-jail", version = version(), disable_help_subcommand = true)]
-struct Arguments {
-    /// Run the spec in this JSON file (`-`: standard input).
-    #[arg(long, value_name = "FILE", group = "command")]
-    spec: Option<PathBuf>,
-    /// Print a complete example of a spec.
-    #[arg(long, group = "command")]
-    print_spec: bool,
-    /// Print the syscall policy as a table.
-    #[arg(long, group = "command")]
-    print_filter: bool,
-    /// Build a sandbox, say what is in force, and end it.
-    #[arg(long, group = "command")]
-    check: bool,
-    /// Print each kernel step with its time and errno; with --spec on standard error.
-    #[arg(long)]
-    explain: bool,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
-}
 
 /// What `--json` prints.
 #[derive(Debug, Default, Serialize)]
@@ -78,33 +54,24 @@ fn version() -> String {
 }
 
 /// Carries a command out and returns the exit code.
-pub fn main() -> i32 {
-    let arguments = match Arguments::try_parse() {
+pub fn main(arguments: Vec<OsString>) -> i32 {
+    let arguments = match Arguments::parse(arguments) {
         Ok(arguments) => arguments,
-        Err(error) => {
+        Err(wrong) => {
             // It repeats what was typed, and a shell may have put names there that code has chosen.
-            let harmless = |c: char| if c.is_control() && c != '\n' { '\u{fffd}' } else { c };
-            let text: String = error.to_string().chars().map(harmless).collect();
-            return if error.use_stderr() {
-                eprint!("{text}");
-                2
-            } else {
-                print!("{text}");
-                0
-            };
+            let harmless = |c: char| if c.is_control() { '\u{fffd}' } else { c };
+            let wrong: String = wrong.chars().map(harmless).collect();
+            eprintln!("vestibule-jail: {wrong}; see --help");
+            return 2;
         }
     };
-    let done = if arguments.print_spec {
-        print_spec()
-    } else if arguments.print_filter {
-        filter::print_table(&mut io::stdout().lock())
-    } else if arguments.check {
-        return check(&arguments);
-    } else if let Some(path) = &arguments.spec {
-        return run(path, &arguments);
-    } else {
-        eprintln!("vestibule-jail: --explain and --json go with --spec or --check; see --help");
-        return 2;
+    let done = match &arguments.command {
+        Command::Spec(path) => return run(path, &arguments),
+        Command::Check => return check(&arguments),
+        Command::PrintSpec => print_spec(),
+        Command::PrintFilter => filter::print_table(&mut io::stdout().lock()),
+        Command::Help => io::stdout().write_all(HELP.as_bytes()),
+        Command::Version => writeln!(io::stdout(), "vestibule-jail {}", version()),
     };
     i32::from(done.is_err())
 }
@@ -190,8 +157,6 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
             return 2;
         }
     };
-    // The sandbox shows init's command line to the guest.
-    sys::process::wipe_arguments();
     let mut trace = Trace::default();
     let (standing, applied) = match supervisor::prepare(&spec.prepare, None, &mut trace) {
         Ok(built) => built,

@@ -2,7 +2,7 @@
 //! init's memory until the exec, while init waits: what is changed here but memory is its own.
 
 use crate::control::{self, Report};
-use crate::plan::Plan;
+use crate::plan::Settings;
 use crate::sandbox::Ends;
 use crate::trace::Trace;
 use crate::{filter, status, sys};
@@ -32,18 +32,19 @@ const STACKS: rlim_t = 64;
 
 /// Becomes the interpreter, or reports why not. `exec_began` is set just before the exec.
 pub fn main(
-    plan: &Plan,
+    settings: &Settings,
     ends: &Ends,
+    interpreter: &Path,
     language: Language,
     exec_began: &Cell<Option<Instant>>,
 ) -> Infallible {
     let mut trace = Trace::default();
-    let error = match prepare(plan, ends, &mut trace) {
+    let error = match prepare(settings, ends, &mut trace) {
         Ok(listener) => {
             let report = Report::GuestReady(trace.take());
             let sent = control::report(ends.control.as_fd(), &report, Some(listener.as_fd()));
             exec_began.set(Some(Instant::now()));
-            let start = || sent.and_then(|()| execute(plan, ends, language));
+            let start = || sent.and_then(|()| execute(settings, ends, interpreter, language));
             match trace.step(Step::Exec, start) {
                 Ok(never) => match never {},
                 Err(error) => error,
@@ -56,16 +57,16 @@ pub fn main(
     sys::process::exit_now(127)
 }
 
-fn prepare(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepError> {
+fn prepare(settings: &Settings, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepError> {
     trace.step(Step::NewSession, || setsid().map(drop))?;
     trace.step(Step::SetStreams, || set_streams(ends))?;
-    trace.step(Step::SetLimits, || set_limits(plan))?;
-    trace.step(Step::ResetSignals, reset_signals)?;
-    if plan.landlock_abi >= 2 {
+    trace.step(Step::SetLimits, || set_limits(settings))?;
+    if settings.landlock_abi >= 2 {
         trace.step(Step::Landlock, restrict_writes)?;
     }
     let listener = trace.step(Step::LoadFilter, || sys::seccomp::load(filter::program()))?;
-    trace.step(Step::VerifyGuest, verify)?;
+    let status = trace.step(Step::VerifyGuest, verify)?;
+    trace.step(Step::ResetSignals, || reset_signals(status.ignored))?;
     Ok(listener)
 }
 
@@ -78,8 +79,8 @@ fn set_streams(ends: &Ends) -> nix::Result<()> {
     chdir("/workspace")
 }
 
-fn set_limits(plan: &Plan) -> nix::Result<()> {
-    for (resource, soft, hard) in limits(plan) {
+fn set_limits(settings: &Settings) -> nix::Result<()> {
+    for (resource, soft, hard) in limits(settings) {
         let (_, highest) = getrlimit(resource)?;
         let hard = hard.min(highest);
         let wanted = (soft.min(hard), hard);
@@ -92,8 +93,8 @@ fn set_limits(plan: &Plan) -> nix::Result<()> {
 }
 
 /// The resource limits of a run, soft and hard.
-fn limits(plan: &Plan) -> Vec<(Resource, rlim_t, rlim_t)> {
-    let Limits { memory_mib, pids_max, .. } = plan.limits;
+fn limits(settings: &Settings) -> Vec<(Resource, rlim_t, rlim_t)> {
+    let Limits { memory_mib, pids_max, .. } = settings.limits;
     let mut limits = vec![
         (Resource::RLIMIT_NOFILE, 1024, 4096),
         (Resource::RLIMIT_FSIZE, rlim_t::MAX, rlim_t::MAX),
@@ -102,11 +103,11 @@ fn limits(plan: &Plan) -> Vec<(Resource, rlim_t, rlim_t)> {
         (Resource::RLIMIT_RTPRIO, 0, 0),
         (Resource::RLIMIT_NICE, 0, 0),
     ];
-    if plan.stand_ins.pids {
+    if settings.stand_ins.pids {
         let pids = rlim_t::from(pids_max.get());
         limits.push((Resource::RLIMIT_NPROC, pids, pids));
     }
-    if plan.stand_ins.data {
+    if settings.stand_ins.data {
         let stacks = STACKS.min(rlim_t::from(pids_max.get())) * THREAD_STACK;
         let data = (rlim_t::from(memory_mib.get()) << 20) + stacks;
         limits.push((Resource::RLIMIT_DATA, data, data));
@@ -114,8 +115,10 @@ fn limits(plan: &Plan) -> Vec<(Resource, rlim_t, rlim_t)> {
     limits
 }
 
-fn reset_signals() -> nix::Result<()> {
-    sys::process::default_signals();
+fn reset_signals(ignored: u64) -> nix::Result<()> {
+    (1..=64)
+        .filter(|signal| ignored >> (signal - 1) & 1 == 1)
+        .for_each(sys::process::default_signal);
     sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)
 }
 
@@ -128,21 +131,25 @@ fn restrict_writes() -> nix::Result<()> {
 }
 
 /// Reads back what the kernel says of this process; nothing is executed unless all of it is true.
-fn verify() -> nix::Result<()> {
+fn verify() -> nix::Result<status::Status> {
     let status = status::read(Path::new("/proc/self/status"))?;
     if status.has_no_capability() && status.no_new_privs && status.seccomp == 2 {
-        Ok(())
+        Ok(status)
     } else {
         Err(Errno::UnknownErrno)
     }
 }
 
-fn execute(plan: &Plan, ends: &Ends, language: Language) -> nix::Result<Infallible> {
-    let program = plan.root.interpreters.path(language).map_err(|_| Errno::ENOENT)?;
-    let program = CString::new(program.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
+fn execute(
+    settings: &Settings,
+    ends: &Ends,
+    interpreter: &Path,
+    language: Language,
+) -> nix::Result<Infallible> {
+    let program = CString::new(interpreter.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
     let script =
         CString::new(format!("/sandbox/{}", language.script())).map_err(|_| Errno::EINVAL)?;
-    let variables = plan.environment.iter().map(|variable| CString::new(variable.as_str()));
+    let variables = settings.environment.iter().map(|variable| CString::new(variable.as_str()));
     let variables = variables.collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
     sys::descriptors::close_on_exec(ends.control.as_fd())?;
     Err(sys::process::execute(&program, &[program.clone(), script], &variables))

@@ -1,14 +1,8 @@
 //! `vestibule-jail`: see the library of the same name.
+#![cfg_attr(target_os = "linux", no_main)]
 
 #[cfg(target_os = "linux")]
-fn main() {
-    // A panic must never unwind into the other side of a clone.
-    std::panic::set_hook(Box::new(|panic| {
-        eprintln!("vestibule-jail: bug: {panic}");
-        std::process::abort();
-    }));
-    std::process::exit(vestibule_jail::main());
-}
+vestibule_jail::entry!(vestibule_jail::main);
 
 #[cfg(not(target_os = "linux"))]
 fn main() {

@@ -1,17 +1,17 @@
-//! What a sandbox's root file system is made of, found out before anything is built. Names
-//! only: the sandboxed side carries it out as it stands.
+//! What the supervisor hands to init: [`Settings`], known before the clone, and a [`Plan`], found out
+//! while init begins. Names only: the sandboxed side carries it out as it stands.
 
+use nix::errno::Errno;
 use protocol::{Interpreters, Limits, Rootfs};
-use std::ffi::OsString;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// Everything that init and the guest need to know.
+/// What init and the guest know from the clone on.
 #[derive(Debug)]
-pub struct Plan {
-    /// The root file system.
-    pub root: RootPlan,
-    /// The workspace.
-    pub workspace: Workspace,
+pub struct Settings {
     /// The caps.
     pub limits: Limits,
     /// Which of them the guest sets for itself, since no cgroup does.
@@ -24,13 +24,48 @@ pub struct Plan {
     pub gid: u32,
     /// The Landlock ABI of the kernel.
     pub landlock_abi: u32,
+}
+
+/// What is found out about the machine's files, and travels to init through a pipe.
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
+pub struct Plan {
+    /// The root file system.
+    pub root: RootPlan,
+    /// The workspace.
+    pub workspace: Workspace,
     /// The supervisor's namespaces, none of which may be the sandbox's.
-    pub outside: Vec<OsString>,
+    pub outside: Vec<String>,
+}
+
+impl Plan {
+    /// Writes the plan to init's pipe and closes it.
+    ///
+    /// # Errors
+    /// The errno of `write(2)`; `EPIPE` if init is gone, `EILSEQ` for a path that is not UTF-8.
+    pub fn send(&self, pipe: OwnedFd) -> nix::Result<()> {
+        let text = serde_json::to_vec(self).map_err(|_| Errno::EILSEQ)?;
+        File::from(pipe).write_all(&text).map_err(|error| errno(&error))
+    }
+
+    /// Waits for the plan.
+    ///
+    /// # Errors
+    /// The errno of `read(2)`; `ECANCELED` if the supervisor closed the pipe without a plan.
+    pub fn receive(pipe: OwnedFd) -> nix::Result<Plan> {
+        let mut text = Vec::new();
+        File::from(pipe).read_to_end(&mut text).map_err(|error| errno(&error))?;
+        serde_json::from_slice(&text).map_err(|_| Errno::ECANCELED)
+    }
+}
+
+/// Turns an error of the standard library back into the errno that it carries.
+pub fn errno(error: &std::io::Error) -> Errno {
+    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
 }
 
 /// The workspace folder. A path and an identity instead of a descriptor: a mount can only be cloned
 /// in the mount namespace that it was opened in.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Workspace {
     /// The folder's path, without symbolic links.
     pub path: PathBuf,
@@ -50,7 +85,7 @@ pub struct StandIns {
 }
 
 /// The root file system of a sandbox.
-#[derive(Debug)]
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct RootPlan {
     /// Where it comes from.
     pub source: Rootfs,
@@ -67,7 +102,7 @@ pub struct RootPlan {
 }
 
 /// A name in the root file system and how it gets into the sandbox.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct Entry {
     /// The path, relative to where the entry belongs.
     pub name: PathBuf,
@@ -76,7 +111,7 @@ pub struct Entry {
 }
 
 /// How an entry gets into the sandbox.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub enum EntryKind {
     /// A symbolic link with this target, made anew.
     Link(PathBuf),
@@ -84,4 +119,61 @@ pub enum EntryKind {
     Folder,
     /// A file, cloned.
     File,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::{Interpreter, Language, Measured};
+    use std::os::fd::OwnedFd;
+
+    fn pipe() -> (OwnedFd, OwnedFd) {
+        let (read, write) = std::io::pipe().unwrap();
+        (read.into(), write.into())
+    }
+
+    fn plan(entries: usize) -> Plan {
+        let link = EntryKind::Link(PathBuf::from("usr/bin"));
+        let entry =
+            |number| Entry { name: PathBuf::from(format!("bin{number}")), kind: EntryKind::File };
+        let mut top = vec![Entry { name: PathBuf::from("bin \"quoted\"\n"), kind: link }];
+        top.extend((0..entries).map(entry));
+        let path = Measured::Missing("not there".to_owned());
+        Plan {
+            root: RootPlan {
+                source: Rootfs::Image(PathBuf::from("/images/one")),
+                base: PathBuf::from("/images/one"),
+                top,
+                etc: vec![Entry { name: PathBuf::from("ssl/certs"), kind: EntryKind::Folder }],
+                masks: vec![PathBuf::from("/usr/src")],
+                interpreters: Interpreters(vec![Interpreter { language: Language::Bash, path }]),
+            },
+            workspace: Workspace {
+                path: PathBuf::from("/home/a b/ws"),
+                identity: (u64::MAX, 1 << 60),
+                read_only: true,
+            },
+            outside: vec!["user:[4026531837]".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_plan_arrives_as_it_was_sent_however_large() {
+        for entries in [0, 20_000] {
+            let (read, write) = pipe();
+            let sender = std::thread::spawn(move || plan(entries).send(write));
+            assert_eq!(Plan::receive(read), Ok(plan(entries)));
+            assert_eq!(sender.join().unwrap(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn without_a_plan_there_is_nothing_to_build() {
+        let (read, write) = pipe();
+        drop(write);
+        assert_eq!(Plan::receive(read), Err(Errno::ECANCELED));
+        let (read, write) = pipe();
+        drop(read);
+        assert_eq!(plan(0).send(write), Err(Errno::EPIPE));
+    }
 }

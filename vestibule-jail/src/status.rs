@@ -6,25 +6,20 @@ use std::path::Path;
 /// The lines of a status that say what a process may do.
 #[derive(Debug, Default, PartialEq)]
 pub struct Status {
-    /// Real, effective and saved uid.
-    pub uids: Vec<u32>,
     /// The inheritable, permitted, effective, bounding and ambient sets, as masks.
     pub capabilities: Vec<u64>,
     /// Whether `no_new_privs` is set.
     pub no_new_privs: bool,
     /// The filter mode: 0 none, 2 a filter.
     pub seccomp: u32,
+    /// The ignored signals as a mask; the lowest bit is signal 1.
+    pub ignored: u64,
 }
 
 impl Status {
     /// Whether all five sets were found and are empty.
     pub fn has_no_capability(&self) -> bool {
         self.capabilities.len() == 5 && self.capabilities.iter().all(|set| *set == 0)
-    }
-
-    /// The permitted set.
-    pub fn permitted(&self) -> u64 {
-        self.capabilities.get(1).copied().unwrap_or(u64::MAX)
     }
 }
 
@@ -42,14 +37,12 @@ fn parse(text: &str) -> Status {
         let Some((name, value)) = line.split_once(':') else { continue };
         let value = value.trim();
         match name {
-            "Uid" => {
-                let ids = value.split_whitespace().take(3);
-                status.uids = ids.filter_map(|id| id.parse().ok()).collect();
-            }
             "CapInh" | "CapPrm" | "CapEff" | "CapBnd" | "CapAmb" => {
                 status.capabilities.push(u64::from_str_radix(value, 16).unwrap_or(u64::MAX));
             }
             "NoNewPrivs" => status.no_new_privs = value == "1",
+            // What cannot be read counts as ignored: resetting a signal too many does no harm.
+            "SigIgn" => status.ignored = u64::from_str_radix(value, 16).unwrap_or(u64::MAX),
             "Seccomp" => status.seccomp = value.parse().unwrap_or(0),
             _ => {}
         }
@@ -61,15 +54,15 @@ fn parse(text: &str) -> Status {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "Name:\tx\nUid:\t7\t8\t9\t10\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\n\
+    const TEXT: &str = "Name:\tx\nSigIgn:\t0000000000001001\nCapInh:\t0\nCapPrm:\t0\nCapEff:\t0\n\
                         CapBnd:\t0000000000000000\nCapAmb:\t0\nNoNewPrivs:\t1\nSeccomp:\t2\n";
 
     #[test]
     fn a_status_is_read() {
         let status = parse(TEXT);
-        assert_eq!(status.uids, [7, 8, 9]);
         assert!(status.has_no_capability() && status.no_new_privs);
         assert_eq!(status.seccomp, 2);
+        assert_eq!(status.ignored, 1 << 12 | 1);
     }
 
     #[test]

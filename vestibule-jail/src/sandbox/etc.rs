@@ -2,7 +2,7 @@
 
 use super::mounter::Mounter;
 use super::rootfs::Source;
-use crate::plan::Plan;
+use crate::plan::{RootPlan, Settings};
 use crate::supervisor::environment::USER;
 use std::path::Path;
 
@@ -10,13 +10,13 @@ use std::path::Path;
 pub const HOST_NAME: &str = "vestibule";
 
 /// Writes the synthesized files and takes the rest over.
-pub fn fill(world: &mut Mounter, plan: &Plan) -> nix::Result<()> {
+pub fn fill(world: &mut Mounter, root: &RootPlan, settings: &Settings) -> nix::Result<()> {
     world.folder(Path::new("etc"))?;
-    for (name, content) in synthesized(plan.uid, plan.gid) {
+    for (name, content) in synthesized(settings.uid, settings.gid) {
         world.file(&Path::new("etc").join(name), content.as_bytes())?;
     }
-    let source = Source::open(&plan.root)?;
-    for entry in &plan.root.etc {
+    let source = Source::open(root)?;
+    for entry in &root.etc {
         let path = entry.below("etc");
         world.parents(&path)?;
         source.take_over(world, &path, &path, &entry.kind)?;

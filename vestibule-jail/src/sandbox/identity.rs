@@ -1,5 +1,6 @@
 //! Who init is: descriptors, ids, names, privileges, and whose death it follows.
 
+use crate::plan::errno;
 use crate::sys;
 use caps::CapSet;
 use nix::errno::Errno;
@@ -8,13 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use nix::sys::stat::Mode;
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
-use std::io;
 use std::os::fd::BorrowedFd;
-
-/// Turns an error of the standard library back into the errno that it carries.
-pub(super) fn errno(error: &io::Error) -> Errno {
-    error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)
-}
 
 /// Closes everything but `keep`, and points the three standard descriptors nowhere: they are the
 /// protocol's.

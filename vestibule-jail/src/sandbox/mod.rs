@@ -11,7 +11,7 @@ mod rootfs;
 mod verify;
 
 use crate::control::{self, Report};
-use crate::plan::Plan;
+use crate::plan::{Plan, Settings};
 use crate::sys::{self, process::SingleThread};
 use crate::trace::Trace;
 use mounter::Mounter;
@@ -19,7 +19,8 @@ use nix::errno::Errno;
 use nix::unistd::Pid;
 use protocol::{Language, Step, StepError};
 use std::cell::Cell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 pub use verify::namespaces;
 
 /// The sandbox's ends of the pipes and of the control socket.
@@ -33,51 +34,42 @@ pub struct Ends {
     pub stderr: OwnedFd,
 }
 
-/// The life of init. Called on the child's side of the clone.
-pub fn main(plan: &Plan, ends: Ends, alone: SingleThread) -> ! {
+/// The life of init. Called on the child's side of the clone; `plan` is the pipe it arrives through.
+pub fn main(settings: &Settings, ends: Ends, plan: OwnedFd, alone: SingleThread) -> ! {
     let mut trace = Trace::default();
-    let ready = build(plan, &ends, &mut trace);
-    let sent = match &ready {
-        Ok(folder) => {
+    let built = build(settings, &ends, plan, &mut trace);
+    let control = ends.control.as_fd();
+    let sent = match &built {
+        Ok((_, folder)) => {
             let report = Report::SandboxReady(trace.take());
-            control::report(ends.control.as_fd(), &report, Some(folder.as_fd()))
+            control::report(control, &report, Some(folder.as_fd()))
         }
-        Err(error) => {
-            control::report(ends.control.as_fd(), &Report::Failed(*error, trace.take()), None)
-        }
+        Err(error) => control::report(control, &Report::Failed(*error, trace.take()), None),
     };
-    if ready.is_err() || sent.is_err() {
-        sys::process::exit_now(1);
-    }
-    drop(ready);
-    match control::wait_for_start(ends.control.as_fd()) {
-        Ok(Some(language)) => serve(plan, ends, language, alone),
+    let (Ok((plan, folder)), Ok(())) = (built, sent) else { sys::process::exit_now(1) };
+    drop(folder);
+    match control::wait_for_start(control) {
+        Ok(Some(language)) => serve(settings, &plan, ends, language, alone),
         Ok(None) | Err(_) => sys::process::exit_now(1),
     }
 }
 
-/// Everything from the clone to a sandbox that stands, in order. Returns the writable clone of
-/// `/sandbox`.
-fn build(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepError> {
-    let keep = [ends.control.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd()];
-    trace.step(Step::CloseDescriptors, || identity::close_descriptors(&keep))?;
-    trace.step(Step::MapIds, || identity::map_ids(plan.uid, plan.gid))?;
-    trace.step(Step::OomScore, identity::raise_oom_score)?;
-    trace.step(Step::NonDumpable, || nix::sys::prctl::set_dumpable(false))?;
-    trace.step(Step::HostName, identity::name_host)?;
-    trace.step(Step::Loopback, sys::network::bring_loopback_up)?;
-    trace.step(Step::PrivateMounts, mounter::make_private)?;
-    let mut world = trace.step(Step::MountRoot, Mounter::over_the_root)?;
+/// Everything from the clone to a sandbox that stands, in order. Returns the plan and the writable
+/// clone of `/sandbox`.
+fn build(
+    settings: &Settings,
+    ends: &Ends,
+    plan: OwnedFd,
+    trace: &mut Trace,
+) -> Result<(Plan, OwnedFd), StepError> {
+    let keep = [ends.control.as_fd(), ends.stdout.as_fd(), ends.stderr.as_fd(), plan.as_fd()];
+    let (mut world, masked) = begin(settings, &keep, trace)?;
+    let folder = trace.step(Step::MakeSandbox, || rootfs::make_sandbox(&world))?;
+    let plan = trace.step(Step::ReceivePlan, || Plan::receive(plan))?;
     trace.step(Step::MountRootfs, || rootfs::mount(&mut world, &plan.root))?;
     trace.step(Step::MaskRootfs, || rootfs::mask(&mut world, &plan.root.masks))?;
-    trace.step(Step::FillEtc, || etc::fill(&mut world, plan))?;
-    trace.step(Step::MountProc, || proc::mount(&mut world))?;
-    trace.optional(Step::ForbidNesting, || proc::forbid_nesting(&world));
-    let masked = trace.step(Step::MaskProc, || proc::mask(&mut world))?;
-    trace.step(Step::MountDev, || dev::mount(&mut world))?;
-    trace.step(Step::MountTmp, || rootfs::mount_tmp(&mut world, plan.limits.tmpfs_mib))?;
+    trace.step(Step::FillEtc, || etc::fill(&mut world, &plan.root, settings))?;
     trace.step(Step::MountWorkspace, || rootfs::mount_workspace(&mut world, &plan.workspace))?;
-    let folder = trace.step(Step::MakeSandbox, || rootfs::make_sandbox(&world))?;
     trace.step(Step::PivotRoot, || world.pivot())?;
     trace.step(Step::DetachOldRoot, mounter::detach_old_root)?;
     trace.step(Step::ReadOnlyRoot, || world.finish())?;
@@ -86,16 +78,47 @@ fn build(plan: &Plan, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepErr
     trace.step(Step::DropCapabilities, identity::drop_capabilities)?;
     trace.step(Step::NoNewPrivileges, nix::sys::prctl::set_no_new_privs)?;
     trace.step(Step::DieWithSupervisor, || identity::die_with_supervisor(ends.control.as_fd()))?;
-    trace.step(Step::VerifySandbox, || verify::sandbox(plan, &mounts, &masked))?;
-    Ok(folder)
+    trace.step(Step::VerifySandbox, || verify::sandbox(&plan, &mounts, &masked))?;
+    Ok((plan, folder))
+}
+
+/// What is the same for every sandbox, and so needs no plan: the ids, and the file systems that have
+/// nothing of the machine's files. Returns where `/proc` was covered.
+fn begin(
+    settings: &Settings,
+    keep: &[BorrowedFd<'_>],
+    trace: &mut Trace,
+) -> Result<(Mounter, Vec<PathBuf>), StepError> {
+    trace.step(Step::CloseDescriptors, || identity::close_descriptors(keep))?;
+    trace.step(Step::MapIds, || identity::map_ids(settings.uid, settings.gid))?;
+    trace.step(Step::OomScore, identity::raise_oom_score)?;
+    trace.step(Step::NonDumpable, || nix::sys::prctl::set_dumpable(false))?;
+    trace.step(Step::HostName, identity::name_host)?;
+    trace.step(Step::Loopback, sys::network::bring_loopback_up)?;
+    trace.step(Step::PrivateMounts, mounter::make_private)?;
+    let mut world = trace.step(Step::MountRoot, Mounter::over_the_root)?;
+    trace.step(Step::MountProc, || proc::mount(&mut world))?;
+    trace.optional(Step::ForbidNesting, || proc::forbid_nesting(&world));
+    let masked = trace.step(Step::MaskProc, || proc::mask(&mut world))?;
+    trace.step(Step::MountDev, || dev::mount(&mut world))?;
+    trace.step(Step::MountTmp, || rootfs::mount_tmp(&mut world, settings.limits.tmpfs_mib))?;
+    Ok((world, masked))
 }
 
 /// Starts the guest and reaps until it has ended. Init's own end then ends whatever is left.
-fn serve(plan: &Plan, ends: Ends, language: Language, alone: SingleThread) -> ! {
+fn serve(
+    settings: &Settings,
+    plan: &Plan,
+    ends: Ends,
+    language: Language,
+    alone: SingleThread,
+) -> ! {
     let mut trace = Trace::default();
+    // The supervisor has looked before it gave the word.
+    let Ok(interpreter) = plan.root.interpreters.path(language) else { sys::process::exit_now(1) };
     // The guest shares this memory: init, which goes on at the exec, sees when that began.
     let exec_began = Cell::new(None);
-    let life = || crate::guest::main(plan, &ends, language, &exec_began);
+    let life = || crate::guest::main(settings, &ends, interpreter, language, &exec_began);
     let started = trace.step(Step::StartGuest, || sys::process::start_sharing_memory(alone, life));
     if let Some(began) = exec_began.get() {
         trace.seen(Step::Exec, began);

@@ -183,7 +183,7 @@ impl Mounter {
 
     /// Makes the root itself read-only, and catches up on what `mount_setattr` could not do.
     pub fn finish(&mut self) -> nix::Result<()> {
-        let root = self.root.try_clone().map_err(|error| super::identity::errno(&error))?;
+        let root = self.root.try_clone().map_err(|error| crate::plan::errno(&error))?;
         self.restrict(root.as_fd(), Path::new(""), Attributes::READ_ONLY, false)?;
         if self.later.is_empty() { Ok(()) } else { remount_all(&self.later) }
     }

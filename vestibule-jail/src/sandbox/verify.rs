@@ -4,7 +4,8 @@
 use crate::mountinfo::{self, Mount};
 use crate::plan::Plan;
 use nix::errno::Errno;
-use std::ffi::OsString;
+use nix::fcntl::{OFlag, open, readlinkat};
+use nix::sys::stat::Mode;
 use std::path::{Path, PathBuf};
 
 /// Mounts that may be writable: the guest's own places. `/workspace` is one unless it is read-only.
@@ -28,9 +29,14 @@ pub fn sandbox(plan: &Plan, mounts: &str, masked: &[PathBuf]) -> nix::Result<()>
 /// The identities of the calling process's namespaces.
 ///
 /// # Errors
-/// The errno of `readlink(2)`.
-pub fn namespaces() -> nix::Result<Vec<OsString>> {
-    let read = |name: &&str| nix::fcntl::readlink(format!("/proc/self/ns/{name}").as_str());
+/// The errno of `open(2)` or `readlinkat(2)`.
+pub fn namespaces() -> nix::Result<Vec<String>> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let folder = open("/proc/self/ns", flags, Mode::empty())?;
+    let read = |name: &&str| {
+        let identity = readlinkat(&folder, *name)?;
+        Ok(identity.to_string_lossy().into_owned())
+    };
     NAMESPACES.iter().map(read).collect()
 }
 

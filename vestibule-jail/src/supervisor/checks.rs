@@ -1,25 +1,27 @@
 //! What must hold before anything is tried.
 
-use crate::status;
+use nix::errno::Errno;
 use nix::sys::utsname::uname;
+use nix::unistd::getresuid;
 use protocol::{Cause, Refusal, Retry, Step, StepError};
-use std::path::Path;
 
 /// The oldest kernel that has all the jail needs: `close_range(2)`.
 const OLDEST: (u32, u32) = (5, 9);
 
 /// Refuses uid 0 in any form and any permitted capability.
 pub fn privileges() -> Result<(), Refusal> {
-    let status = status::read(Path::new("/proc/self/status")).map_err(|errno| Refusal {
-        what: "the own privileges cannot be read from /proc/self/status".to_owned(),
+    let unknown = |errno: Errno| Refusal {
+        what: "the own privileges cannot be read".to_owned(),
         cause: Cause::Other,
-        fix: "mount /proc".to_owned(),
+        fix: "start it outside a sandbox that filters getresuid and capget".to_owned(),
         retry: Retry::AfterFix,
         at: Some(StepError { step: Step::CheckPrivileges, errno: errno as i32 }),
-    })?;
-    let what = if status.uids.len() != 3 || status.uids.contains(&0) {
+    };
+    let ids = getresuid().map_err(unknown)?;
+    let permitted = crate::sys::process::permitted_capabilities().map_err(unknown)?;
+    let what = if [ids.real, ids.effective, ids.saved].iter().any(|id| id.is_root()) {
         "the jail does not run as root (uid 0)"
-    } else if status.permitted() != 0 {
+    } else if permitted != 0 {
         "the jail does not run with capabilities"
     } else {
         return Ok(());

@@ -1,6 +1,6 @@
 //! What is really in force, control by control, and the level that follows from it.
 
-use crate::plan::Plan;
+use crate::plan::Settings;
 use crate::procfs;
 use crate::trace::Trace;
 use protocol::{Control, ControlState, Isolation, Limit, Rootfs, StandIn, Step};
@@ -10,7 +10,12 @@ use std::path::Path;
 pub const NO_CGROUP: &str = "no cgroup of the run's own";
 
 /// The level of a sandbox that stands, with every control behind it.
-pub fn of(plan: &Plan, trace: &Trace) -> (Isolation, Vec<(Control, ControlState)>) {
+pub fn of(
+    settings: &Settings,
+    rootfs: &Rootfs,
+    core_dumps: ControlState,
+    trace: &Trace,
+) -> (Isolation, Vec<(Control, ControlState)>) {
     let mut controls: Vec<(Control, ControlState)> = [
         Control::Namespaces,
         Control::Root,
@@ -22,14 +27,14 @@ pub fn of(plan: &Plan, trace: &Trace) -> (Isolation, Vec<(Control, ControlState)
     .into_iter()
     .map(|control| (control, ControlState::InForce))
     .collect();
-    controls.push((Control::CoreDumps, core_dumps()));
+    controls.push((Control::CoreDumps, core_dumps));
     controls.push((Control::NestedNamespaces, optional(trace, Step::ForbidNesting)));
     controls.push((Control::Keyring, optional(trace, Step::JoinKeyring)));
-    controls.push((Control::Landlock, landlock(plan.landlock_abi)));
+    controls.push((Control::Landlock, landlock(settings.landlock_abi)));
     controls.push((Control::Cpu, ControlState::Missing(NO_CGROUP.to_owned())));
-    controls.push((Control::Memory, memory(plan)));
-    controls.push((Control::Pids, pids(plan)));
-    (isolation(plan), controls)
+    controls.push((Control::Memory, memory(settings)));
+    controls.push((Control::Pids, pids(settings)));
+    (isolation(settings, rootfs), controls)
 }
 
 fn optional(trace: &Trace, step: Step) -> ControlState {
@@ -50,7 +55,7 @@ fn landlock(abi: u32) -> ControlState {
 
 /// `RLIMIT_CORE` 1 stops files and handlers. A socket, which `core_pattern` can name since Linux 6.16,
 /// may be served whatever the limit.
-fn core_dumps() -> ControlState {
+pub fn core_dumps() -> ControlState {
     let pattern = procfs::read(Path::new("/proc/sys/kernel/core_pattern")).unwrap_or_default();
     if pattern.starts_with('@') {
         ControlState::Missing("kernel.core_pattern names a socket, which no limit stops".to_owned())
@@ -59,8 +64,8 @@ fn core_dumps() -> ControlState {
     }
 }
 
-fn memory(plan: &Plan) -> ControlState {
-    if plan.stand_ins.data {
+fn memory(settings: &Settings) -> ControlState {
+    if settings.stand_ins.data {
         let what = "RLIMIT_DATA: each process's private memory; shared memory escapes it";
         ControlState::StandIn(what.to_owned())
     } else {
@@ -68,8 +73,8 @@ fn memory(plan: &Plan) -> ControlState {
     }
 }
 
-fn pids(plan: &Plan) -> ControlState {
-    if plan.stand_ins.pids {
+fn pids(settings: &Settings) -> ControlState {
+    if settings.stand_ins.pids {
         ControlState::StandIn("RLIMIT_NPROC: processes of this sandbox's user".to_owned())
     } else {
         ControlState::Missing("RLIMIT_NPROC counts per sandbox from Linux 5.14 on".to_owned())
@@ -78,18 +83,18 @@ fn pids(plan: &Plan) -> ControlState {
 
 /// Without a cgroup, memory is always named as not applied: shared memory escapes any resource
 /// limit.
-fn isolation(plan: &Plan) -> Isolation {
+fn isolation(settings: &Settings, rootfs: &Rootfs) -> Isolation {
     let mut not_applied = vec![Limit::Cpu, Limit::Memory];
     let mut stand_ins = Vec::new();
-    if plan.stand_ins.pids {
+    if settings.stand_ins.pids {
         stand_ins.push(StandIn::Pids);
     } else {
         not_applied.push(Limit::Pids);
     }
-    if plan.stand_ins.data {
+    if settings.stand_ins.data {
         stand_ins.push(StandIn::Data);
     }
-    let rootfs = match plan.root.source {
+    let rootfs = match rootfs {
         Rootfs::Host => Some("this machine's /usr, read-only".to_owned()),
         Rootfs::Image(_) => None,
     };

@@ -16,7 +16,7 @@ pub use outbox::{Outbox, Sink};
 pub use pump::Verdict;
 
 use crate::control::{self, Report};
-use crate::plan::{Plan, StandIns};
+use crate::plan::{Plan, Settings, StandIns};
 use crate::sandbox::{self, Ends};
 use crate::sys::process::{self, Cloned};
 use crate::trace::Trace;
@@ -25,30 +25,44 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Pid, pipe2};
-use protocol::{Applied, Refusal, Sandbox, Script, Step, StepError, TimedStep};
+use protocol::{Applied, Interpreters, Refusal, Sandbox, Script, Step, StepError, TimedStep};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// A sandbox that stands and waits for its script.
 #[derive(Debug)]
 pub struct Standing {
-    init: Pid,
-    pidfd: OwnedFd,
+    running: Running,
+    scripts: OwnedFd,
+    interpreters: Interpreters,
+}
+
+/// A sandbox from the clone on: init, and the supervisor's ends of what it shares with it.
+#[derive(Debug)]
+struct Running {
+    init: Init,
     control: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
-    scripts: OwnedFd,
-    plan: Plan,
 }
 
-/// The supervisor's ends of what it shares with the sandbox.
+/// Init as its parent knows it.
+#[derive(Debug)]
+struct Init {
+    pid: Pid,
+    pidfd: OwnedFd,
+}
+
+/// The supervisor's ends of the pipes.
 struct Outside {
     control: OwnedFd,
+    plan: OwnedFd,
     stdout: OwnedFd,
     stderr: OwnedFd,
 }
 
-/// Builds a sandbox: the steps of the supervisor up to `Ready`, in order. `server` is the pipe whose
-/// end means: cancel.
+/// Builds a sandbox: the steps of the supervisor up to `Ready`, in order. Init is cloned first and
+/// begins with what is the same for every sandbox, while the rest is found out here. `server` is the
+/// pipe whose end means: cancel.
 ///
 /// # Errors
 /// A refusal with the step, the cause and the fix; nothing of the sandbox is left then.
@@ -57,54 +71,86 @@ pub fn prepare(
     server: Option<BorrowedFd<'_>>,
     trace: &mut Trace,
 ) -> Result<(Standing, Applied), Refusal> {
-    let uid = nix::unistd::getuid().as_raw();
     trace.refusing(Step::CheckPrivileges, checks::privileges)?;
     let kernel = trace.refusing(Step::CheckKernel, checks::kernel)?;
-    let workspace = trace.refusing(Step::OpenWorkspace, || {
-        workspace::check(&sandbox.workspace, sandbox.workspace_read_only, uid)
-    })?;
-    let root =
-        trace.refusing(Step::OpenRootfs, || rootfs::plan(&sandbox.rootfs, &sandbox.environment))?;
-    let outside = sandbox::namespaces().map_err(|errno| {
-        diagnosis::explain_here(StepError { step: Step::Clone, errno: errno as i32 })
-    })?;
-    let plan = Plan {
-        root,
-        workspace,
+    let settings = Settings {
         limits: sandbox.limits,
         stand_ins: StandIns { pids: kernel >= (5, 14), data: true },
         environment: environment::compose(&sandbox.rootfs, &sandbox.environment),
-        uid,
+        uid: nix::unistd::getuid().as_raw(),
         gid: nix::unistd::getgid().as_raw(),
         landlock_abi: crate::sys::landlock::abi(),
-        outside,
     };
-    let (outside, ends) =
+    let (outside, ends, plan_end) =
         trace.step(Step::MakePipes, make_pipes).map_err(diagnosis::explain_here)?;
     let cloned = trace.step(Step::Clone, process::clone_init).map_err(diagnosis::explain_here)?;
-    let (init, pidfd) = match cloned {
-        Cloned::Supervisor(init, pidfd) => (init, pidfd),
+    let init = match cloned {
+        Cloned::Supervisor(pid, pidfd) => Init { pid, pidfd },
         Cloned::Init(alone) => {
             drop(outside);
-            sandbox::main(&plan, ends, alone)
+            sandbox::main(&settings, ends, plan_end, alone)
         }
     };
-    drop(ends);
-    let report = first_report(outside.control.as_fd(), server);
-    standing(report, Built { init, pidfd, outside, plan }, trace)
+    drop((ends, plan_end));
+    let Outside { control, plan, stdout, stderr } = outside;
+    let running = Running { init, control, stdout, stderr };
+    match stand(sandbox, &settings, &running, plan, server, trace) {
+        Ok((scripts, applied)) => {
+            let interpreters = applied.interpreters.clone();
+            Ok((Standing { running, scripts, interpreters }, applied))
+        }
+        Err(refusal) => {
+            running.init.end();
+            Err(refusal)
+        }
+    }
 }
 
-fn make_pipes() -> nix::Result<(Outside, Ends)> {
+fn make_pipes() -> nix::Result<(Outside, Ends, OwnedFd)> {
     let (ours, theirs) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    let (plan_end, plan) = pipe2(OFlag::O_CLOEXEC)?;
     let (stdout, stdout_end) = pipe2(OFlag::O_CLOEXEC)?;
     let (stderr, stderr_end) = pipe2(OFlag::O_CLOEXEC)?;
     for end in [&stdout, &stderr] {
         nix::fcntl::fcntl(end, nix::fcntl::FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     }
-    let outside = Outside { control: ours, stdout, stderr };
-    Ok((outside, Ends { control: theirs, stdout: stdout_end, stderr: stderr_end }))
+    let outside = Outside { control: ours, plan, stdout, stderr };
+    let ends = Ends { control: theirs, stdout: stdout_end, stderr: stderr_end };
+    Ok((outside, ends, plan_end))
 }
+
+/// Finds out what init needs to know of the machine, hands it over, and waits until the sandbox
+/// stands. Returns the folder that the script is written to.
+fn stand(
+    sandbox: &Sandbox,
+    settings: &Settings,
+    running: &Running,
+    pipe: OwnedFd,
+    server: Option<BorrowedFd<'_>>,
+    trace: &mut Trace,
+) -> Result<(OwnedFd, Applied), Refusal> {
+    let workspace = trace.refusing(Step::OpenWorkspace, || {
+        workspace::check(&sandbox.workspace, sandbox.workspace_read_only, settings.uid)
+    })?;
+    let root =
+        trace.refusing(Step::OpenRootfs, || rootfs::plan(&sandbox.rootfs, &sandbox.environment))?;
+    let interpreters = root.interpreters.clone();
+    let send = || Plan { root, workspace, outside: sandbox::namespaces()? }.send(pipe);
+    match trace.step(Step::SendPlan, send) {
+        // An init that is gone has reported why.
+        Ok(()) | Err(StepError { errno: libc::EPIPE, .. }) => {}
+        Err(error) => return Err(diagnosis::explain_here(error)),
+    }
+    let core_dumps = level::core_dumps();
+    let report = first_report(running.control.as_fd(), server);
+    let scripts = folder_of(report, trace).map_err(diagnosis::explain_here)?;
+    let (isolation, controls) = level::of(settings, &sandbox.rootfs, core_dumps, trace);
+    let steps = trace.steps().to_vec();
+    Ok((scripts, Applied { isolation, controls, interpreters, cgroup: None, steps }))
+}
+
+type FirstReport = nix::Result<Option<(Report, Option<OwnedFd>)>>;
 
 /// Waits for init's first report. A server that hangs up meanwhile is not kept waiting for a mount
 /// that hangs.
@@ -123,54 +169,29 @@ fn first_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> Firs
     }
 }
 
-type FirstReport = nix::Result<Option<(Report, Option<OwnedFd>)>>;
-
-/// What a clone leaves in the supervisor's hands.
-struct Built {
-    init: Pid,
-    pidfd: OwnedFd,
-    outside: Outside,
-    plan: Plan,
-}
-
-/// Takes init's word that the sandbox stands, or ends it.
-fn standing(
-    report: FirstReport,
-    built: Built,
-    trace: &mut Trace,
-) -> Result<(Standing, Applied), Refusal> {
-    let Built { init, pidfd, outside, plan } = built;
-    let error = match report {
+/// Takes init's word that the sandbox stands, and the writable clone of `/sandbox`.
+fn folder_of(report: FirstReport, trace: &mut Trace) -> Result<OwnedFd, StepError> {
+    match report {
         Ok(Some((Report::SandboxReady(steps), Some(scripts)))) => {
             trace.extend(steps);
-            let Outside { control, stdout, stderr } = outside;
-            let (isolation, controls) = level::of(&plan, trace);
-            let applied = Applied {
-                isolation,
-                controls,
-                interpreters: plan.root.interpreters.clone(),
-                cgroup: None,
-                steps: trace.steps().to_vec(),
-            };
-            let standing = Standing { init, pidfd, control, stdout, stderr, scripts, plan };
-            return Ok((standing, applied));
+            Ok(scripts)
         }
         Ok(Some((Report::Failed(error, steps), _))) => {
             trace.extend(steps);
-            error
+            Err(error)
         }
-        Ok(_) => StepError { step: Step::VerifySandbox, errno: libc::ECHILD },
-        Err(errno) => StepError { step: Step::VerifySandbox, errno: errno as i32 },
-    };
-    end(init, &pidfd);
-    Err(diagnosis::explain_here(error))
+        Ok(_) => Err(StepError { step: Step::VerifySandbox, errno: libc::ECHILD }),
+        Err(errno) => Err(StepError { step: Step::VerifySandbox, errno: errno as i32 }),
+    }
 }
 
-/// Kills init, and with it everything in its PID namespace, and waits until all of it is gone.
-fn end(init: Pid, pidfd: &OwnedFd) {
-    // It may be gone already, which is as good.
-    let _ = process::kill(pidfd.as_fd());
-    while nix::sys::wait::waitpid(init, None) == Err(Errno::EINTR) {}
+impl Init {
+    /// Kills init, and with it everything in its PID namespace, and waits until all of it is gone.
+    fn end(&self) {
+        // It may be gone already, which is as good.
+        let _ = process::kill(self.pidfd.as_fd());
+        while nix::sys::wait::waitpid(self.pid, None) == Err(Errno::EINTR) {}
+    }
 }
 
 impl Standing {
@@ -186,32 +207,34 @@ impl Standing {
         sink: &mut Sink,
     ) -> Result<Verdict, Refusal> {
         let mut trace = Trace::default();
-        match self.start(script, &mut trace) {
-            Ok(()) => pump::watch(self, script, server, sink, trace),
-            Err(refusal) => {
-                self.discard();
-                Err(refusal)
-            }
+        if let Err(refusal) = self.start(script, &mut trace) {
+            self.discard();
+            return Err(refusal);
         }
+        let Standing { running, scripts, .. } = self;
+        // The kernel waits for all processors when a clone that is attached nowhere goes: here that
+        // passes while the guest starts.
+        drop(scripts);
+        pump::watch(running, script, server, sink, trace)
     }
 
     fn start(&self, script: &Script, trace: &mut Trace) -> Result<(), Refusal> {
-        self.plan.root.interpreters.path(script.language)?;
+        self.interpreters.path(script.language)?;
         let write = || script::write_script(self.scripts.as_fd(), script);
         trace.step(Step::WriteScript, write).map_err(diagnosis::explain_here)?;
-        control::start(self.control.as_fd(), script.language).map_err(|errno| {
+        control::start(self.running.control.as_fd(), script.language).map_err(|errno| {
             diagnosis::explain_here(StepError { step: Step::StartGuest, errno: errno as i32 })
         })
     }
 
     /// Init's pidfd, which becomes readable when it ends.
     pub fn init(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
+        self.running.init.pidfd.as_fd()
     }
 
     /// Ends a sandbox that is not wanted any more.
     pub fn discard(self) {
-        end(self.init, &self.pidfd);
+        self.running.init.end();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::denials::Denials;
 use super::outbox::Sink;
-use super::{Standing, diagnosis, end};
+use super::{Running, diagnosis};
 use crate::control::{self, Report};
 use crate::trace::Trace;
 use nix::errno::Errno;
@@ -86,15 +86,15 @@ struct Watch<'a> {
 ///
 /// # Errors
 /// A refusal if the guest never came to execute the interpreter.
-pub fn watch(
-    standing: Standing,
+pub(super) fn watch(
+    running: Running,
     script: &Script,
     server: Option<BorrowedFd<'_>>,
     sink: &mut Sink,
     trace: Trace,
 ) -> Result<Verdict, Refusal> {
     let started = Instant::now();
-    let Standing { init, pidfd, control, stdout, stderr, .. } = standing;
+    let Running { init, control, stdout, stderr } = running;
     let output =
         |stream, pipe| Output { stream, pipe: Some(pipe), totals: StreamTotals::default() };
     let mut watch = Watch {
@@ -109,7 +109,7 @@ pub fn watch(
         guest_ready: false,
     };
     let cause = watch.until_the_end();
-    end(init, &pidfd);
+    init.end();
     let wall = started.elapsed();
     watch.drain();
     watch.conclude(cause, wall)

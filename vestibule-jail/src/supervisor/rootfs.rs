@@ -130,7 +130,8 @@ fn entry_kind(base: BorrowedFd<'_>, name: &Path) -> Option<EntryKind> {
     match file_type(&status) {
         SFlag::S_IFLNK => {
             let target = nix::fcntl::readlinkat(&opened, "").ok()?;
-            Some(EntryKind::Link(PathBuf::from(target)))
+            // Names travel to init as text.
+            Some(EntryKind::Link(PathBuf::from(target.into_string().ok()?)))
         }
         SFlag::S_IFDIR if status.st_mode & 0o005 == 0o005 => Some(EntryKind::Folder),
         SFlag::S_IFREG if status.st_mode & 0o004 == 0o004 => Some(EntryKind::File),

@@ -9,6 +9,7 @@ pub mod network;
 pub mod process;
 pub mod seccomp;
 pub mod socket;
+pub mod start;
 
 use nix::errno::Errno;
 

@@ -6,7 +6,6 @@ use nix::unistd::Pid;
 use std::convert::Infallible;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
 
 /// Which side of [`clone_init`] the caller is on.
 pub enum Cloned {
@@ -152,6 +151,23 @@ pub fn kill(pidfd: BorrowedFd<'_>) -> nix::Result<()> {
     Ok(())
 }
 
+/// The permitted capabilities of the calling process as a mask, those included that are newer than
+/// this program.
+///
+/// # Errors
+/// The errno of `capget(2)`.
+pub fn permitted_capabilities() -> nix::Result<u64> {
+    /// `_LINUX_CAPABILITY_VERSION_3`: two sets of 32.
+    const VERSION: u32 = 0x2008_0522;
+    let mut header = [VERSION, 0];
+    // Effective, permitted and inheritable, of the lower and then of the upper half.
+    let mut sets = [[0_u32; 3]; 2];
+    // SAFETY: both arrays have the layout that this version of the call reads and writes.
+    check(unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) })?;
+    let [[_, low, _], [_, high, _]] = sets;
+    Ok(u64::from(high) << 32 | u64::from(low))
+}
+
 /// Empties the bounding set, whatever number of capabilities the kernel knows.
 ///
 /// # Errors
@@ -194,13 +210,8 @@ pub fn join_session_keyring() -> nix::Result<()> {
     Ok(())
 }
 
-/// Resets the disposition of every signal to its default, those included that libc keeps for itself
-/// and would refuse: whoever started this process may have left them ignored.
-pub fn default_signals() {
-    (1..=64).for_each(default_signal);
-}
-
-/// Resets the disposition of one signal to its default.
+/// Resets the disposition of one signal to its default, also of those that libc keeps for itself and
+/// would refuse: whoever started this process may have left them ignored.
 pub fn default_signal(signal: libc::c_int) {
     /// The kernel's `struct sigaction`: handler, flags, restorer, mask. All zeroes is the default.
     const DEFAULT: [u64; 4] = [0; 4];
@@ -216,23 +227,6 @@ pub fn default_signal(signal: libc::c_int) {
             MASK_BYTES,
         )
     };
-}
-
-/// Overwrites the memory that `/proc/PID/cmdline` shows, the path of this program included: a child
-/// keeps a copy of it, and shows it to whoever shares its PID namespace.
-pub fn wipe_arguments() {
-    let Ok(stat) = crate::procfs::read(Path::new("/proc/self/stat")) else { return };
-    let Some((_, fields)) = stat.rsplit_once(')') else { return };
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    // proc(5): arg_start and arg_end are fields 48 and 49; the list here starts at field 3.
-    let address = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<usize>().ok());
-    let (Some(start), Some(end)) = (address(48), address(49)) else { return };
-    if start == 0 || start >= end {
-        return;
-    }
-    // SAFETY: the kernel placed the argument strings at start..end when this program was executed;
-    // they are writable, and the standard library has handed out copies only.
-    unsafe { std::ptr::write_bytes(start as *mut u8, 0, end - start) };
 }
 
 /// Executes a program. Returns only on failure.
