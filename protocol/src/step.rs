@@ -133,18 +133,18 @@ steps! {
         "Looks back at what was done: seven namespaces that are not the supervisor's, one root, and nothing writable or set-user-id but where it must be.";
     WriteScript "write-script" Supervisor "any":
         "Writes the code to `/sandbox` through the clone that init handed over.";
+    SetLimits "set-limits" Init "2.6.36":
+        "Sets the resource limits, which the guest inherits: descriptors, file size, core dumps at 1 (0 does not stop a piped core handler), and the stand-ins where there is no cgroup. Reads them back.";
+    LoadFilter "load-filter" Init "5.5":
+        "Loads the syscall filter that was compiled at build time, for init and with it for the guest, which hands its notification descriptor to the supervisor. Both this and the step before are taken while the supervisor gets ready to give the word.";
     StartGuest "start-guest" Init "any":
         "Starts the guest at the supervisor's word, as `vfork` does, and from then on only reaps. Its time holds the guest's steps, up to the exec.";
     NewSession "new-session" Guest "any":
         "A session of its own without a controlling terminal.";
     SetStreams "set-streams" Guest "any":
         "Standard input at end of file; standard output and error are the two pipes.";
-    SetLimits "set-limits" Guest "2.6.36":
-        "Sets the resource limits: descriptors, file size, core dumps at 1 (0 does not stop a piped core handler), and the stand-ins where there is no cgroup. Reads them back.";
     Landlock "landlock" Guest "5.19":
         "Restricts writes to `/workspace`, `/tmp`, `/dev` and `/proc`. A second wall behind the mounts, where the kernel has Landlock ABI 2.";
-    LoadFilter "load-filter" Guest "5.5":
-        "Loads the syscall filter that was compiled at build time and hands its notification descriptor to the supervisor.";
     VerifyGuest "verify-guest" Guest "any":
         "Reads `/proc/self/status` back: five empty capability sets, `no_new_privs`, filter mode. The guest does not start unless all of it is true.";
     ResetSignals "reset-signals" Guest "any":

@@ -50,8 +50,12 @@ def runs(folder, work, rounds):
         )
         table[language] = row
         print(f"{language:20}" + "".join(f"{ms:9.2f}" for ms in row.values()))
-        ratios = (ms / row["bare"] for ms in row.values())
+        bare_ms, peer_ms = row["bare"], row["bwrap"] - row["bare"]
+        ratios = (ms / bare_ms for ms in row.values())
         print(f"{'  times bare':20}" + "".join(f"{ratio:9.2f}" for ratio in ratios))
+        # What the sandbox adds: the figure that depends least on the machine.
+        added = ((ms - bare_ms) / peer_ms for ms in row.values())
+        print(f"{'  added, bwrap = 1':20}" + "".join(f"{ratio:9.2f}" for ratio in added))
     server.close()
     return table
 

@@ -5,14 +5,13 @@ use crate::control::{self, Report};
 use crate::plan::Settings;
 use crate::sandbox::Ends;
 use crate::trace::Trace;
-use crate::{filter, status, sys};
+use crate::{status, sys};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
-use nix::sys::resource::{Resource, getrlimit, rlim_t, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
-use protocol::{Language, Limits, Step, StepError};
+use protocol::{Language, Step, StepError};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -24,28 +23,31 @@ use std::time::Instant;
 /// Where the guest may write.
 const WRITABLE: &[&str] = &["/workspace", "/tmp", "/dev", "/proc"];
 
-/// What a thread's stack takes of `RLIMIT_DATA`, in bytes: glibc's default.
-const THREAD_STACK: rlim_t = 8 << 20;
-
-/// For how many threads' stacks the data stand-in leaves room.
-const STACKS: rlim_t = 64;
+/// What a guest is started with.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// What holds for this sandbox.
+    pub settings: &'a Settings,
+    /// The control socket and the output pipes.
+    pub ends: &'a Ends,
+    /// Where the syscall filter, which init has loaded for both, reports to.
+    pub listener: OwnedFd,
+    /// The interpreter's path inside.
+    pub interpreter: &'a Path,
+    /// The script's language.
+    pub language: Language,
+}
 
 /// Becomes the interpreter, or reports why not. `exec_began` is set just before the exec.
-pub fn main(
-    settings: &Settings,
-    ends: &Ends,
-    interpreter: &Path,
-    language: Language,
-    exec_began: &Cell<Option<Instant>>,
-) -> Infallible {
+pub fn main(start: &Start<'_>, exec_began: &Cell<Option<Instant>>) -> Infallible {
     let mut trace = Trace::default();
-    let error = match prepare(settings, ends, &mut trace) {
-        Ok(listener) => {
+    let control = start.ends.control.as_fd();
+    let error = match prepare(start, &mut trace) {
+        Ok(()) => {
             let report = Report::GuestReady(trace.take());
-            let sent = control::report(ends.control.as_fd(), &report, Some(listener.as_fd()));
+            let sent = control::report(control, &report, Some(start.listener.as_fd()));
             exec_began.set(Some(Instant::now()));
-            let start = || sent.and_then(|()| execute(settings, ends, interpreter, language));
-            match trace.step(Step::Exec, start) {
+            match trace.step(Step::Exec, || sent.and_then(|()| execute(start))) {
                 Ok(never) => match never {},
                 Err(error) => error,
             }
@@ -53,21 +55,18 @@ pub fn main(
         Err(error) => error,
     };
     // Init's report of this process's end follows, so the supervisor waits for neither in vain.
-    let _ = control::report(ends.control.as_fd(), &Report::Failed(error, trace.take()), None);
+    let _ = control::report(control, &Report::Failed(error, trace.take()), None);
     sys::process::exit_now(127)
 }
 
-fn prepare(settings: &Settings, ends: &Ends, trace: &mut Trace) -> Result<OwnedFd, StepError> {
+fn prepare(start: &Start<'_>, trace: &mut Trace) -> Result<(), StepError> {
     trace.step(Step::NewSession, || setsid().map(drop))?;
-    trace.step(Step::SetStreams, || set_streams(ends))?;
-    trace.step(Step::SetLimits, || set_limits(settings))?;
-    if settings.landlock_abi >= 2 {
+    trace.step(Step::SetStreams, || set_streams(start.ends))?;
+    if start.settings.landlock_abi >= 2 {
         trace.step(Step::Landlock, restrict_writes)?;
     }
-    let listener = trace.step(Step::LoadFilter, || sys::seccomp::load(filter::program()))?;
     let status = trace.step(Step::VerifyGuest, verify)?;
-    trace.step(Step::ResetSignals, || reset_signals(status.ignored))?;
-    Ok(listener)
+    trace.step(Step::ResetSignals, || reset_signals(status.ignored))
 }
 
 fn set_streams(ends: &Ends) -> nix::Result<()> {
@@ -77,42 +76,6 @@ fn set_streams(ends: &Ends) -> nix::Result<()> {
     dup2_stderr(&ends.stderr)?;
     umask(Mode::from_bits_truncate(0o022));
     chdir("/workspace")
-}
-
-fn set_limits(settings: &Settings) -> nix::Result<()> {
-    for (resource, soft, hard) in limits(settings) {
-        let (_, highest) = getrlimit(resource)?;
-        let hard = hard.min(highest);
-        let wanted = (soft.min(hard), hard);
-        setrlimit(resource, wanted.0, wanted.1)?;
-        if getrlimit(resource)? != wanted {
-            return Err(Errno::UnknownErrno);
-        }
-    }
-    Ok(())
-}
-
-/// The resource limits of a run, soft and hard.
-fn limits(settings: &Settings) -> Vec<(Resource, rlim_t, rlim_t)> {
-    let Limits { memory_mib, pids_max, .. } = settings.limits;
-    let mut limits = vec![
-        (Resource::RLIMIT_NOFILE, 1024, 4096),
-        (Resource::RLIMIT_FSIZE, rlim_t::MAX, rlim_t::MAX),
-        (Resource::RLIMIT_CORE, 1, 1),
-        // Whatever the user may do on the machine: nothing inside comes before the supervisor.
-        (Resource::RLIMIT_RTPRIO, 0, 0),
-        (Resource::RLIMIT_NICE, 0, 0),
-    ];
-    if settings.stand_ins.pids {
-        let pids = rlim_t::from(pids_max.get());
-        limits.push((Resource::RLIMIT_NPROC, pids, pids));
-    }
-    if settings.stand_ins.data {
-        let stacks = STACKS.min(rlim_t::from(pids_max.get())) * THREAD_STACK;
-        let data = (rlim_t::from(memory_mib.get()) << 20) + stacks;
-        limits.push((Resource::RLIMIT_DATA, data, data));
-    }
-    limits
 }
 
 fn reset_signals(ignored: u64) -> nix::Result<()> {
@@ -140,17 +103,14 @@ fn verify() -> nix::Result<status::Status> {
     }
 }
 
-fn execute(
-    settings: &Settings,
-    ends: &Ends,
-    interpreter: &Path,
-    language: Language,
-) -> nix::Result<Infallible> {
-    let program = CString::new(interpreter.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
+fn execute(start: &Start<'_>) -> nix::Result<Infallible> {
+    let program =
+        CString::new(start.interpreter.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
     let script =
-        CString::new(format!("/sandbox/{}", language.script())).map_err(|_| Errno::EINVAL)?;
-    let variables = settings.environment.iter().map(|variable| CString::new(variable.as_str()));
+        CString::new(format!("/sandbox/{}", start.language.script())).map_err(|_| Errno::EINVAL)?;
+    let variables =
+        start.settings.environment.iter().map(|variable| CString::new(variable.as_str()));
     let variables = variables.collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
-    sys::descriptors::close_on_exec(ends.control.as_fd())?;
+    sys::descriptors::close_on_exec(start.ends.control.as_fd())?;
     Err(sys::process::execute(&program, &[program.clone(), script], &variables))
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 pub struct Settings {
     /// The caps.
     pub limits: Limits,
-    /// Which of them the guest sets for itself, since no cgroup does.
+    /// Which of them are set as resource limits, since no cgroup does.
     pub stand_ins: StandIns,
     /// The guest's environment, as `NAME=value`.
     pub environment: Vec<String>,

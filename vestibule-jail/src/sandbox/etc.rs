@@ -9,11 +9,17 @@ use std::path::Path;
 /// The sandbox's host name.
 pub const HOST_NAME: &str = "vestibule";
 
+/// Files that programs look for and find empty: no name server, no identity of the machine.
+const EMPTY: [&str; 2] = ["resolv.conf", "machine-id"];
+
 /// Writes the synthesized files and takes the rest over.
 pub fn fill(world: &mut Mounter, root: &RootPlan, settings: &Settings) -> nix::Result<()> {
     world.folder(Path::new("etc"))?;
     for (name, content) in synthesized(settings.uid, settings.gid) {
         world.file(&Path::new("etc").join(name), content.as_bytes())?;
+    }
+    for name in EMPTY {
+        world.place(&Path::new("etc").join(name))?;
     }
     let source = Source::open(root)?;
     for entry in &root.etc {
@@ -24,7 +30,7 @@ pub fn fill(world: &mut Mounter, root: &RootPlan, settings: &Settings) -> nix::R
     Ok(())
 }
 
-fn synthesized(uid: u32, gid: u32) -> [(&'static str, String); 6] {
+fn synthesized(uid: u32, gid: u32) -> [(&'static str, String); 4] {
     [
         (
             "passwd",
@@ -41,7 +47,5 @@ fn synthesized(uid: u32, gid: u32) -> [(&'static str, String); 6] {
             "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n"
                 .to_owned(),
         ),
-        ("resolv.conf", String::new()),
-        ("machine-id", String::new()),
     ]
 }

@@ -4,6 +4,7 @@
 mod dev;
 mod etc;
 mod identity;
+mod limits;
 mod mounter;
 mod proc;
 mod remote;
@@ -14,10 +15,11 @@ use crate::control::{self, Report};
 use crate::plan::{Plan, Settings};
 use crate::sys::{self, process::SingleThread};
 use crate::trace::Trace;
+use crate::{filter, guest};
 use mounter::Mounter;
 use nix::errno::Errno;
 use nix::unistd::Pid;
-use protocol::{Language, Step, StepError};
+use protocol::{Step, StepError};
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
@@ -48,10 +50,15 @@ pub fn main(settings: &Settings, ends: Ends, plan: OwnedFd, alone: SingleThread)
     };
     let (Ok((plan, folder)), Ok(())) = (built, sent) else { sys::process::exit_now(1) };
     drop(folder);
-    match control::wait_for_start(control) {
-        Ok(Some(language)) => serve(settings, &plan, ends, language, alone),
-        Ok(None) | Err(_) => sys::process::exit_now(1),
-    }
+    let confined = confine(settings, &mut trace);
+    let Ok(Some(language)) = control::wait_for_start(control) else { sys::process::exit_now(1) };
+    // The supervisor has looked before it gave the word.
+    let Ok(interpreter) = plan.root.interpreters.path(language) else { sys::process::exit_now(1) };
+    let started = confined.and_then(|listener| {
+        let start = guest::Start { settings, ends: &ends, listener, interpreter, language };
+        start_guest(&start, alone, &mut trace)
+    });
+    serve(started, ends, trace)
 }
 
 /// Everything from the clone to a sandbox that stands, in order. Returns the plan and the writable
@@ -105,24 +112,30 @@ fn begin(
     Ok((world, masked))
 }
 
-/// Starts the guest and reaps until it has ended. Init's own end then ends whatever is left.
-fn serve(
-    settings: &Settings,
-    plan: &Plan,
-    ends: Ends,
-    language: Language,
+/// Sets what init and the guest have in common, while the supervisor gets ready to give the word. Init
+/// needs no call that the filter refuses. Returns where the filter reports to.
+fn confine(settings: &Settings, trace: &mut Trace) -> Result<OwnedFd, StepError> {
+    trace.step(Step::SetLimits, || limits::set(settings))?;
+    trace.step(Step::LoadFilter, || sys::seccomp::load(filter::program()))
+}
+
+fn start_guest(
+    start: &guest::Start<'_>,
     alone: SingleThread,
-) -> ! {
-    let mut trace = Trace::default();
-    // The supervisor has looked before it gave the word.
-    let Ok(interpreter) = plan.root.interpreters.path(language) else { sys::process::exit_now(1) };
+    trace: &mut Trace,
+) -> Result<Pid, StepError> {
     // The guest shares this memory: init, which goes on at the exec, sees when that began.
     let exec_began = Cell::new(None);
-    let life = || crate::guest::main(settings, &ends, interpreter, language, &exec_began);
+    let life = || guest::main(start, &exec_began);
     let started = trace.step(Step::StartGuest, || sys::process::start_sharing_memory(alone, life));
     if let Some(began) = exec_began.get() {
         trace.seen(Step::Exec, began);
     }
+    started
+}
+
+/// Reaps until the guest has ended. Init's own end then ends whatever is left.
+fn serve(started: Result<Pid, StepError>, ends: Ends, mut trace: Trace) -> ! {
     let Ends { control, stdout, stderr } = ends;
     drop((stdout, stderr));
     let report = match started {

@@ -73,7 +73,7 @@ impl Mounter {
         }
     }
 
-    /// Makes an empty file: a place to attach a file's clone at.
+    /// Makes an empty file, which is also a place to attach a file's clone at.
     pub fn place(&self, path: &Path) -> nix::Result<()> {
         mknodat(&self.root, path, SFlag::S_IFREG, Mode::from_bits_truncate(0o644), 0)
     }
@@ -82,7 +82,7 @@ impl Mounter {
     pub fn file(&self, path: &Path, content: &[u8]) -> nix::Result<()> {
         let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         let file = openat(&self.root, path, flags, Mode::from_bits_truncate(0o644))?;
-        if !content.is_empty() && write(&file, content)? != content.len() {
+        if write(&file, content)? != content.len() {
             return Err(Errno::ENOSPC);
         }
         Ok(())

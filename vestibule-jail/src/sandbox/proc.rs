@@ -4,24 +4,17 @@ use super::mounter::{Mounter, open_source};
 use crate::sys::mount::{self, Attributes};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
-use nix::sys::stat::{Mode, SFlag, fstat};
+use nix::sys::stat::Mode;
 use nix::unistd::write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// What Docker covers: files with the null device, folders with an empty one.
-const MASKED: &[&str] = &[
-    "acpi",
-    "asound",
-    "interrupts",
-    "kcore",
-    "keys",
-    "latency_stats",
-    "sched_debug",
-    "scsi",
-    "timer_list",
-    "timer_stats",
-];
+/// The files that Docker covers with the null device.
+const MASKED_FILES: &[&str] =
+    &["interrupts", "kcore", "keys", "latency_stats", "sched_debug", "timer_list", "timer_stats"];
+
+/// The folders that Docker covers with an empty one.
+const MASKED_FOLDERS: &[&str] = &["acpi", "asound", "scsi"];
 
 /// What Docker makes read-only.
 const READ_ONLY: &[&str] = &["bus", "fs", "irq", "sys", "sysrq-trigger"];
@@ -47,14 +40,16 @@ pub fn forbid_nesting(world: &Mounter) -> nix::Result<()> {
 pub fn mask(world: &mut Mounter) -> nix::Result<Vec<PathBuf>> {
     let null = open_source(Path::new("/dev/null"))?;
     let mut done = Vec::new();
-    for name in MASKED {
+    for name in MASKED_FILES {
         let target = Path::new("proc").join(name);
         let Some(place) = look_up(world, &target)? else { continue };
-        if is_folder(&place)? {
-            world.cover_with_nothing(place.as_fd(), &target)?;
-        } else {
-            world.cover(null.as_fd(), place.as_fd(), &target, Attributes::DEVICES)?;
-        }
+        world.cover(null.as_fd(), place.as_fd(), &target, Attributes::DEVICES)?;
+        done.push(Path::new("/").join(target));
+    }
+    for name in MASKED_FOLDERS {
+        let target = Path::new("proc").join(name);
+        let Some(place) = look_up(world, &target)? else { continue };
+        world.cover_with_nothing(place.as_fd(), &target)?;
         done.push(Path::new("/").join(target));
     }
     for name in READ_ONLY {
@@ -72,9 +67,4 @@ fn look_up(world: &Mounter, target: &Path) -> nix::Result<Option<OwnedFd>> {
         Err(Errno::ENOENT) => Ok(None),
         found => found.map(Some),
     }
-}
-
-fn is_folder(place: &OwnedFd) -> nix::Result<bool> {
-    let kind = SFlag::from_bits_truncate(fstat(place)?.st_mode) & SFlag::S_IFMT;
-    Ok(kind == SFlag::S_IFDIR)
 }

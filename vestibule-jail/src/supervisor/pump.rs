@@ -79,6 +79,7 @@ struct Watch<'a> {
     cap: u64,
     deadline: Instant,
     guest_ready: bool,
+    buffer: Vec<u8>,
 }
 
 /// Watches a run that has just been started, until nothing of it is left. `server` is the pipe
@@ -107,6 +108,7 @@ pub(super) fn watch(
         cap: script.output_bytes.get().into(),
         deadline: started + Duration::from_secs(script.timeout_seconds.get().into()),
         guest_ready: false,
+        buffer: vec![0; CHUNK],
     };
     let cause = watch.until_the_end();
     init.end();
@@ -212,15 +214,14 @@ impl Watch<'_> {
     fn pass_on(&mut self, index: usize) -> bool {
         let Some(output) = self.outputs.get_mut(index) else { return false };
         let Some(pipe) = &output.pipe else { return false };
-        let mut buffer = [0; CHUNK];
-        match read(pipe, &mut buffer) {
+        match read(pipe, &mut self.buffer) {
             Ok(0) => output.pipe = None,
             Ok(length) => {
                 let room = self.cap.saturating_sub(output.totals.forwarded);
                 let taken = length.min(usize::try_from(room).unwrap_or(usize::MAX));
                 output.totals.seen += length as u64;
                 output.totals.forwarded += taken as u64;
-                if let Some(bytes) = buffer.get(..taken).filter(|bytes| !bytes.is_empty()) {
+                if let Some(bytes) = self.buffer.get(..taken).filter(|bytes| !bytes.is_empty()) {
                     self.sink.output(output.stream, bytes);
                 }
                 return true;
