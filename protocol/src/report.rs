@@ -68,7 +68,8 @@ impl Control {
 /// Whether a control is in force.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum ControlState {
-    /// Applied and read back, or enforced by a call that reports failure.
+    /// Applied and read back, or enforced by a call that reports failure; what the guest applies to
+    /// itself (Landlock) is applied before it executes anything, or it executes nothing.
     InForce,
     /// Something weaker is in force in its place: what.
     StandIn(String),

@@ -66,7 +66,7 @@ steps! {
     CheckKernel "check-kernel" Supervisor "5.9":
         "Refuses kernels before 5.9, which lack `close_range`.";
     MakePipes "make-pipes" Supervisor "any":
-        "Makes the two output pipes and the control socket between supervisor and init.";
+        "Makes the two output pipes, the pipe that the plan travels through, and the control socket between supervisor and init.";
     Clone "clone" Supervisor "5.3":
         "One `clone3` for init with new user, PID, mount, network, UTS, IPC and cgroup namespaces, from a process of one thread.";
     OpenWorkspace "open-workspace" Supervisor "5.6":
@@ -76,7 +76,7 @@ steps! {
     SendPlan "send-plan" Supervisor "any":
         "Hands init what was found out since the clone: the two sides work at the same time until then.";
     CloseDescriptors "close-descriptors" Init "5.9":
-        "Closes every descriptor that is not init's own: an init that kept the protocol's pipe would hide the supervisor's death from the server.";
+        "Asks for SIGKILL at the supervisor's death for the time being, and closes every descriptor that is not init's own: an init that kept the protocol's pipe would hide the supervisor's death from the server.";
     MapIds "map-ids" Init "3.8":
         "Maps the user's own uid and gid to themselves and nothing else; `setgroups` is denied first, as the kernel demands.";
     OomScore "oom-score" Init "2.6.36":
@@ -84,20 +84,20 @@ steps! {
     NonDumpable "non-dumpable" Init "2.4":
         "Makes init non-dumpable, so that the guest can neither trace it nor reach its descriptors.";
     HostName "host-name" Init "2.6.19":
-        "Names the host `vestibule`.";
+        "Names the host `vestibule`, and clears the domain name that the machine may have.";
     Loopback "loopback" Init "2.6.24":
         "Brings `lo` up in the network namespace, which has nothing else.";
     PrivateMounts "private-mounts" Init "2.6.15":
         "Makes every mount private, so that nothing done here is seen outside.";
-    MountRoot "mount-root" Init "5.2":
+    MountRoot "mount-root" Init "5.6":
         "Mounts a tmpfs of our own over the old root, with a size and an inode cap: every mount point in it is made by us.";
     MountProc "mount-proc" Init "5.2":
         "Mounts a fresh procfs of the new PID namespace. The kernel refuses it once the old root is gone, and where the old `/proc` has parts masked.";
-    ForbidNesting "forbid-nesting" Init "4.9":
+    ForbidNesting "forbid-nesting" Init "5.6":
         "Sets `max_user_namespaces` to 0 for everything below our own user namespace, before `/proc/sys` turns read-only. The second wall behind the syscall filter.";
-    MaskProc "mask-proc" Init "5.2":
+    MaskProc "mask-proc" Init "5.6":
         "Covers the sensitive files of `/proc` and makes the writable ones read-only, as Docker does.";
-    MountDev "mount-dev" Init "5.2":
+    MountDev "mount-dev" Init "5.6":
         "A folder of the root tmpfs for `/dev`, with null, zero, full, random, urandom, the usual links, a private devpts where the kernel allows one, and `/dev/shm`.";
     MountTmp "mount-tmp" Init "5.2":
         "A tmpfs for `/tmp` with a size and an inode cap, nosuid and nodev.";
@@ -105,21 +105,21 @@ steps! {
         "A folder of the root tmpfs for `/sandbox`. A writable clone of it that is attached nowhere goes to the supervisor, which writes the script; inside it is read-only as the root is.";
     ReceivePlan "receive-plan" Init "any":
         "Waits for what the supervisor found out. Everything before this step is the same for every sandbox.";
-    MountRootfs "mount-rootfs" Init "5.2":
+    MountRootfs "mount-rootfs" Init "5.6":
         "Clones the system folders below the new root, recursively, read-only, nosuid and nodev, and links or clones `/bin`, `/sbin` and `/lib*` as the root file system has them.";
-    MaskRootfs "mask-rootfs" Init "5.2":
+    MaskRootfs "mask-rootfs" Init "5.6":
         "Covers `/usr/src` and `/usr/local` (unless an interpreter's link leads there) with an empty folder.";
-    FillEtc "fill-etc" Init "5.2":
+    FillEtc "fill-etc" Init "5.6":
         "Writes the synthesized files of `/etc` and clones what programs need and anyone may read.";
-    MountWorkspace "mount-workspace" Init "5.2":
+    MountWorkspace "mount-workspace" Init "5.6":
         "Clones the workspace to `/workspace`, nosuid and nodev, read-only if asked.";
     PivotRoot "pivot-root" Init "2.3.41":
         "Makes the tmpfs the root of the mount namespace.";
     DetachOldRoot "detach-old-root" Init "2.4.11":
         "Detaches the old root with everything below it.";
-    ReadOnlyRoot "read-only-root" Init "5.9":
+    ReadOnlyRoot "read-only-root" Init "2.6.26":
         "Makes the root tmpfs read-only. On kernels before 5.12 all that was to be restricted is remounted here, mount by mount.";
-    CoverRemote "cover-remote" Init "5.2":
+    CoverRemote "cover-remote" Init "5.6":
         "Reads the mount table and covers network file systems that came along below the system folders.";
     JoinKeyring "join-keyring" Init "2.6.10":
         "Joins a new session keyring. Failing is not fatal: the filter refuses every keyring call.";
@@ -129,20 +129,22 @@ steps! {
         "Sets `no_new_privs`: no exec can gain anything.";
     DieWithSupervisor "die-with-supervisor" Init "2.1.57":
         "Asks for SIGKILL at the supervisor's death, last, since a change of credentials clears it, and then looks once whether the supervisor is still there.";
-    VerifySandbox "verify-sandbox" Init "5.6":
+    VerifySandbox "verify-sandbox" Init "any":
         "Looks back at what was done: seven namespaces that are not the supervisor's, one root, and nothing writable or set-user-id but where it must be.";
-    WriteScript "write-script" Supervisor "any":
-        "Writes the code to `/sandbox` through the clone that init handed over.";
+    OrdinaryTask "ordinary-task" Init "any":
+        "Leaves a real-time scheduling policy and an odd personality that whoever started the jail may have had: nothing inside comes before the supervisor, and addresses are random.";
     SetLimits "set-limits" Init "2.6.36":
         "Sets the resource limits, which the guest inherits: descriptors, file size, core dumps at 1 (0 does not stop a piped core handler), and the stand-ins where there is no cgroup. Reads them back.";
-    LoadFilter "load-filter" Init "5.5":
-        "Loads the syscall filter that was compiled at build time, for init and with it for the guest, which hands its notification descriptor to the supervisor. Both this and the step before are taken while the supervisor gets ready to give the word.";
+    LoadFilter "load-filter" Init "5.0":
+        "Loads the syscall filter that was compiled at build time, for init and with it for the guest, which hands its notification descriptor to the supervisor. This and the two steps before are taken while the supervisor gets ready to give the word.";
+    WriteScript "write-script" Supervisor "any":
+        "Writes the code to `/sandbox` through the clone that init handed over.";
     StartGuest "start-guest" Init "any":
         "Starts the guest at the supervisor's word, as `vfork` does, and from then on only reaps. Its time holds the guest's steps, up to the exec.";
     NewSession "new-session" Guest "any":
         "A session of its own without a controlling terminal.";
     SetStreams "set-streams" Guest "any":
-        "Standard input at end of file; standard output and error are the two pipes.";
+        "Standard input at end of file; standard output and error are the two pipes. Umask 022, working folder `/workspace`.";
     Landlock "landlock" Guest "5.19":
         "Restricts writes to `/workspace`, `/tmp`, `/dev` and `/proc`. A second wall behind the mounts, where the kernel has Landlock ABI 2.";
     VerifyGuest "verify-guest" Guest "any":

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tests::jail::{sandbox, script};
+use tests::jail::{by_hand, sandbox, script, spec_file};
 use tests::{Jail, Outcome, Place};
 
 tests::tests![
@@ -14,6 +14,7 @@ tests::tests![
     links_in_an_image_turn_no_mount_aside,
     the_image_cannot_be_changed_from_inside,
     a_missing_image_is_refused,
+    a_script_is_no_interpreter,
 ];
 
 /// A folder with bash, the libraries it needs, and nothing else.
@@ -131,6 +132,36 @@ fn a_missing_image_is_refused() -> Outcome {
     let missing = place.base().join("nowhere");
     let refusal = run(&place, in_image(&missing, &workspace), "echo ran").expect_err("no image");
     assert!(refusal.contains("nowhere") && refusal.contains("Fix"), "{refusal}");
+    place.assert_nothing_left();
+    Ok(())
+}
+
+/// Until the exec, `/proc/self/exe` is the helper on the machine's own file system: a script that names
+/// it would start the helper once more, with the libraries of the image.
+fn a_script_is_no_interpreter() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let program = image.join("usr/bin/bash");
+    for (first_line, word) in [
+        ("#!/proc/self/exe\n", "script"),
+        ("#!/usr/bin/env bash\n", "script"),
+        ("?", "architecture"),
+    ] {
+        fs::write(&program, first_line).expect("the image is ours");
+        let spec = spec_file(
+            &place,
+            "run.json",
+            in_image(&image, &workspace),
+            script(Language::Bash, "echo ran"),
+        );
+        let ran = by_hand(&place, &["--spec", &spec.display().to_string()]);
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(125), "{first_line:?}: {said}");
+        assert!(
+            said.contains(word) && said.contains("step exec") && ran.stdout.is_empty(),
+            "{said}"
+        );
+    }
     place.assert_nothing_left();
     Ok(())
 }

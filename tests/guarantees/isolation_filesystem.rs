@@ -232,7 +232,7 @@ for name in 'kcore keys timer_list sched_debug acpi scsi asound latency_stats in
     except OSError:
         seen = None
     if seen: print('readable:', path)
-for path in ('/proc/sysrq-trigger', '/proc/sys/kernel/hostname', '/proc/irq', '/proc/bus', '/proc/fs'):
+for path in ('/proc/sysrq-trigger', '/proc/sys/kernel/hostname', '/proc/irq', '/proc/bus', '/proc/fs', '/proc/pressure/cpu'):
     if os.access(path, os.W_OK): print('writable:', path)
 ";
     assert_eq!(python(&mut place.server().start(), code), "");

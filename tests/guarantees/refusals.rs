@@ -24,6 +24,7 @@ tests::tests![
     a_missing_interpreter_blocks_its_language_alone,
     workspaces_that_the_jail_refuses,
     a_refusal_is_looked_at_again,
+    a_filter_that_cannot_be_loaded_is_found_by_every_probe,
 ];
 
 /// A refusal that carries what every refusal must: cause, fix, and whether to retry.
@@ -285,4 +286,37 @@ fn a_refusal_is_looked_at_again() -> Outcome {
         assert!(std::time::Instant::now() < end, "still refused: {}", reply.text);
         std::thread::sleep(std::time::Duration::from_secs(1));
     }
+}
+
+fn a_filter_that_cannot_be_loaded_is_found_by_every_probe() -> Outcome {
+    let place = Place::new();
+    let helper = place.constrained_jail(&["seccomp=EPERM"]);
+    let mut server = place.server().set("VESTIBULE_JAIL", &helper).start();
+    refused(&mut server, &["load-filter"]);
+    server.close();
+    let run = |arguments: &[&str]| {
+        let ran = place.command(&helper).args(arguments).output().expect("the jail");
+        (
+            ran.status.code(),
+            String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned(),
+        )
+    };
+    let (code, said) = run(&["--check", "--explain"]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("step load-filter") && !said.contains("in force"), "{said}");
+    let explained = said.lines().find(|line| line.contains("load-filter"));
+    assert!(explained.is_some_and(|line| line.contains("not permitted")), "{said}");
+    let spec = tests::jail::spec_file(
+        &place,
+        "run.json",
+        sandbox(&place.folder("ws")),
+        tests::jail::script(protocol::Language::Bash, "echo ran"),
+    );
+    let (code, said) = run(&["--spec", &spec.display().to_string(), "--explain"]);
+    assert_eq!(code, Some(125), "{said}");
+    let explained = said.lines().find(|line| line.contains("load-filter"));
+    assert!(explained.is_some_and(|line| line.contains("not permitted")), "{said}");
+    assert!(!said.contains("ran\n"), "{said}");
+    place.assert_nothing_left();
+    Ok(())
 }

@@ -2,7 +2,7 @@
 
 use protocol::{Language, RunSpec, Step};
 use serde_json::Value;
-use std::process::Output;
+use std::process::{Command, Output};
 use tests::jail::{by_hand, sandbox, script, spec_file};
 use tests::{Outcome, Place};
 
@@ -20,6 +20,8 @@ tests::tests![
     the_spec_is_not_visible_inside,
     an_odd_parent_changes_nothing,
     closed_standard_descriptors_are_no_trap,
+    the_guest_is_an_ordinary_task,
+    output_that_is_lost_is_no_success,
     a_home_behind_a_link_is_no_workspace,
 ];
 
@@ -234,6 +236,47 @@ fn closed_standard_descriptors_are_no_trap() -> Outcome {
         let seen = std::fs::read_to_string(folder.join("seen")).expect("a result");
         assert_eq!(seen.trim(), "4", "{closed}: 0 to 2, and the one that ls reads with");
         assert_eq!(text(&ran.stdout), shown, "{closed}");
+    }
+    Ok(())
+}
+
+/// Whoever starts it may have fixed addresses and, if this machine lets the tester have it, a real-time
+/// policy.
+fn the_guest_is_an_ordinary_task() -> Outcome {
+    let place = Place::new();
+    let code = "import os; print(os.sched_getscheduler(0), open('/proc/self/personality').read())";
+    let execute = script(Language::Python, code);
+    let spec = spec_file(&place, "run.json", sandbox(&place.folder("ws")), execute);
+    let uid = place.uid().to_string();
+    let real_time = ["chrt", "--fifo", "1"];
+    let as_user =
+        ["setpriv", "--reuid", &uid, "--regid", &uid, "--clear-groups", "--inh-caps=-all"];
+    let allowed = Command::new("chrt").args(["--fifo", "1", "true"]).output();
+    let allowed = allowed.is_ok_and(|ran| ran.status.success());
+    let mut line: Vec<&str> = if allowed { real_time.to_vec() } else { Vec::new() };
+    if nix::unistd::geteuid().is_root() {
+        line.extend(as_user);
+    }
+    line.extend(["setarch", "-R"]);
+    let jail = tests::programs::programs().jail();
+    let mut command = Command::new("env");
+    let ran = command.args(line).arg(jail).arg("--spec").arg(spec).env("HOME", place.home());
+    let ran = ran.output().expect("env");
+    assert_eq!(text(&ran.stdout), "0 00000000\n\n", "{}", text(&ran.stderr));
+    Ok(())
+}
+
+fn output_that_is_lost_is_no_success() -> Outcome {
+    let place = Place::new();
+    let execute = script(Language::Bash, "echo lost");
+    let path = spec_file(&place, "run.json", sandbox(&place.folder("ws")), execute);
+    for (arguments, code) in
+        [("--spec \"$1\"", 124), ("--spec \"$1\" --json", 124), ("--check", 1), ("--help", 1)]
+    {
+        let mut command = place.command("/bin/sh");
+        command.args(["-c", &format!("\"$0\" {arguments} >/dev/full")]);
+        let ran = command.arg(tests::programs::programs().jail()).arg(&path).output().expect("sh");
+        assert_eq!(ran.status.code(), Some(code), "{arguments}: {}", text(&ran.stderr));
     }
     Ok(())
 }

@@ -1,6 +1,10 @@
 //! Deadlines hold, whatever the program does.
 
+use nix::sys::signal::Signal;
+use protocol::{Language, OutputBytes, Script, TimeoutSeconds};
 use std::time::{Duration, Instant};
+use tests::jail::{sandbox, script, spec_file};
+use tests::programs::programs;
 use tests::{Outcome, Place, Reply};
 
 tests::tests![
@@ -11,6 +15,8 @@ tests::tests![
     a_cancelled_call_ends_its_run_and_is_not_answered,
     a_stopped_program_is_ended,
     init_cannot_be_kept_from_dying,
+    a_terminal_that_takes_nothing_holds_no_deadline_up,
+    a_stop_from_the_terminal_stops_no_deadline,
 ];
 
 const BUSY: &str = "import signal\n\
@@ -139,6 +145,74 @@ while True: pass";
     assert!(reply.text.starts_with("[timed out after 1 s"), "{}", reply.text);
     assert!(start.elapsed() < Duration::from_secs(8), "took {:?}", start.elapsed());
     server.close();
+    place.assert_nothing_left();
+    Ok(())
+}
+
+/// A spec of bash with a timeout of one second, run by hand.
+fn one_second(place: &Place, code: &str) -> std::path::PathBuf {
+    let script = Script {
+        timeout_seconds: TimeoutSeconds::new(1).expect("in range"),
+        output_bytes: OutputBytes::new(250_000).expect("in range"),
+        ..script(Language::Bash, code)
+    };
+    spec_file(place, "run.json", sandbox(&place.folder("ws")), script)
+}
+
+/// Waits for a process that must end by itself.
+#[track_caller]
+fn assert_ends(child: &mut std::process::Child, within: Duration) -> Option<i32> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return status.code();
+        }
+        assert!(start.elapsed() < within, "it still runs after {within:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn a_terminal_that_takes_nothing_holds_no_deadline_up() -> Outcome {
+    let place = Place::new();
+    // More than a terminal holds, and less than would end the run.
+    let spec = one_second(&place, "printf '%0100d\\n' {1..2000}; while :; do sleep 0.1; done");
+    // The other end of the terminal is open and is never read. What still waits at the end is written
+    // as long as there is a reader, so the terminal goes when the sandbox has ended.
+    let code = "import os, pty, subprocess, sys, time\n\
+                ours, theirs = pty.openpty()\n\
+                jail = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.DEVNULL)\n\
+                os.close(theirs)\n\
+                def children(): return open(f'/proc/{jail.pid}/task/{jail.pid}/children').read().split()\n\
+                time.sleep(0.3)\n\
+                print('runs', len(children()))\n\
+                end = time.time() + 5\n\
+                while children() and time.time() < end: time.sleep(0.05)\n\
+                print('left', len(children()))\n\
+                os.close(ours)\n\
+                jail.wait(5)";
+    let mut command = place.command("/usr/bin/python3");
+    let ran = command.args(["-c", code]).arg(programs().jail()).arg("--spec").arg(spec);
+    let ran = ran.output().expect("python");
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "runs 1\nleft 0\n", "{ran:?}");
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn a_stop_from_the_terminal_stops_no_deadline() -> Outcome {
+    let place = Place::new();
+    let spec = one_second(&place, "echo > started; while :; do sleep 0.1; done");
+    let mut command = place.command(programs().jail());
+    let mut jail = command.arg("--spec").arg(spec).spawn().expect("the jail");
+    let started = place.base().join("ws/started");
+    let start = Instant::now();
+    while !started.exists() && start.elapsed() < Duration::from_secs(5) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let pid = nix::unistd::Pid::from_raw(jail.id().cast_signed());
+    for signal in [Signal::SIGTSTP, Signal::SIGTTIN, Signal::SIGTTOU] {
+        nix::sys::signal::kill(pid, signal).expect("it runs");
+    }
+    assert_eq!(assert_ends(&mut jail, Duration::from_secs(5)), Some(124));
     place.assert_nothing_left();
     Ok(())
 }

@@ -111,8 +111,12 @@ impl Place {
     pub fn constrained_jail(&self, rules: &[&str]) -> PathBuf {
         let (constrain, jail) = (programs().constrain(), programs().jail());
         let rules: Vec<String> = rules.iter().map(|rule| format!("'{rule}'")).collect();
-        let line =
-            format!("exec {} {} -- {}", constrain.display(), rules.join(" "), jail.display());
+        let line = format!(
+            "exec {} {} -- {} \"$@\"",
+            constrain.display(),
+            rules.join(" "),
+            jail.display()
+        );
         let path = self.file("constrained-jail", format!("#!/bin/sh\n{line}\n"));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
         path

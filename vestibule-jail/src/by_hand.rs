@@ -1,10 +1,10 @@
 //! The commands of a person: a run from a JSON spec, the list of steps, the policy, a check.
 
 use crate::arguments::{Arguments, Command, HELP};
-use crate::filter;
 use crate::pipe::bad_request;
 use crate::supervisor::{self, Outbox, Sink, Verdict};
 use crate::trace::Trace;
+use crate::{filter, sys};
 use protocol::{
     Applied, CpuPercent, Ending, Language, Limits, Measured, MemoryMib, OutOfRange, Outcome,
     OutputBytes, PidsMax, Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds,
@@ -118,7 +118,8 @@ fn check(arguments: &Arguments) -> i32 {
     let mut trace = Trace::default();
     let built = own_workspace().and_then(|workspace| {
         let spec = example(workspace.clone()).map_err(|error| bad_request(&error.to_string()))?;
-        let built = supervisor::prepare(&spec.prepare, None, &mut trace);
+        let built = supervisor::prepare(&spec.prepare, None, &mut trace)
+            .and_then(|(standing, applied)| standing.confirm(applied, None, &mut trace));
         // Nothing has been written to it.
         let _ = std::fs::remove_dir(&workspace);
         built
@@ -135,8 +136,7 @@ fn check(arguments: &Arguments) -> i32 {
     } else {
         explain(arguments, trace.steps(), &[], &mut io::stdout());
     }
-    print(arguments, &result, &mut io::stdout());
-    code
+    if print(arguments, &result, &mut io::stdout()) { code } else { 1 }
 }
 
 fn own_workspace() -> Result<PathBuf, Refusal> {
@@ -171,20 +171,22 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
             return REFUSED;
         }
     };
-    match standing.execute(&spec.execute, None, &mut sink) {
+    sys::process::ignore_terminal_stops();
+    match standing.execute(&spec.execute, None, &mut sink, &mut trace) {
         Ok(Verdict::Ended(outcome)) => {
             sink.finish();
+            let lost = sink.has_lost();
             explain(arguments, &applied.steps, &outcome.steps, &mut io::stderr());
             let code = exit_code(&outcome.ending);
             let (stdout, stderr) = sink.into_kept();
             let (applied, isolation) = (Some(applied), Some(isolation));
             let outcome = Some(*outcome);
             let result = Printed { isolation, applied, outcome, stdout, stderr, refused: None };
-            print(arguments, &result, &mut io::stderr());
-            code
+            let printed = print(arguments, &result, &mut io::stderr());
+            if lost || !printed { STOPPED } else { code }
         }
         Ok(Verdict::Abandoned) => STOPPED,
-        Err(refusal) => refused(arguments, refusal, &applied.steps),
+        Err(refusal) => refused(arguments, refusal, trace.steps()),
     }
 }
 
@@ -213,14 +215,19 @@ fn sink(keep: bool) -> io::Result<Sink> {
         return Ok(Sink::Kept { stdout: Vec::new(), stderr: Vec::new() });
     }
     Ok(Sink::Streams {
-        stdout: Outbox::new(io::stdout().as_fd().try_clone_to_owned()?),
-        stderr: Outbox::new(io::stderr().as_fd().try_clone_to_owned()?),
+        stdout: Outbox::shared(io::stdout().as_fd())?,
+        stderr: Outbox::shared(io::stderr().as_fd())?,
     })
 }
 
 fn refused(arguments: &Arguments, refusal: Refusal, steps: &[TimedStep]) -> i32 {
     explain(arguments, steps, &[], &mut io::stderr());
-    print(arguments, &Printed { refused: Some(refusal), ..Printed::default() }, &mut io::stderr());
+    // The exit code says it too, if this is lost.
+    let _ = print(
+        arguments,
+        &Printed { refused: Some(refusal), ..Printed::default() },
+        &mut io::stderr(),
+    );
     REFUSED
 }
 
@@ -234,8 +241,8 @@ fn exit_code(ending: &Ending) -> i32 {
     }
 }
 
-/// The result as JSON on standard output, or in words to `out`.
-fn print(arguments: &Arguments, result: &Printed, out: &mut impl Write) {
+/// Prints the result as JSON on standard output, or in words to `out`. False if it is lost.
+fn print(arguments: &Arguments, result: &Printed, out: &mut impl Write) -> bool {
     let written = if arguments.json {
         match serde_json::to_string_pretty(result) {
             Ok(text) => writeln!(io::stdout(), "{text}"),
@@ -245,8 +252,7 @@ fn print(arguments: &Arguments, result: &Printed, out: &mut impl Write) {
         let mut text = Vec::new();
         in_words(result, &mut text).and_then(|()| out.write_all(&text))
     };
-    // Nobody is left to be told if this fails.
-    let _ = written;
+    written.and_then(|()| io::stdout().flush()).is_ok()
 }
 
 fn in_words(result: &Printed, out: &mut impl Write) -> io::Result<()> {

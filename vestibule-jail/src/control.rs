@@ -16,6 +16,8 @@ const STEP_LEN: usize = 13;
 pub enum Report {
     /// Init: the sandbox stands. Comes with the writable clone of `/sandbox`.
     SandboxReady(Vec<TimedStep>),
+    /// Init: the limits are set and the filter is loaded, for itself and the guest.
+    Confined(Vec<TimedStep>),
     /// The guest: everything but the exec is done. Comes with the filter's listener.
     GuestReady(Vec<TimedStep>),
     /// Init or the guest: a step failed, nothing was executed.
@@ -89,6 +91,7 @@ fn encode(report: &Report) -> Vec<u8> {
         Report::GuestReady(steps) => (2, steps.as_slice()),
         Report::Failed(_, steps) => (3, steps.as_slice()),
         Report::Ended(_, steps) => (4, steps.as_slice()),
+        Report::Confined(steps) => (5, steps.as_slice()),
     };
     let mut bytes = vec![tag];
     match report {
@@ -97,7 +100,7 @@ fn encode(report: &Report) -> Vec<u8> {
             bytes.extend_from_slice(&error.errno.to_le_bytes());
         }
         Report::Ended(status, _) => bytes.extend_from_slice(&status.to_le_bytes()),
-        Report::SandboxReady(_) | Report::GuestReady(_) => {}
+        Report::SandboxReady(_) | Report::Confined(_) | Report::GuestReady(_) => {}
     }
     for taken in steps {
         bytes.push(index(taken.step));
@@ -122,6 +125,7 @@ fn decode(bytes: &[u8]) -> Option<Report> {
             let (status, rest) = rest.split_first_chunk::<4>()?;
             Some(Report::Ended(i32::from_le_bytes(*status), decode_steps(rest)?))
         }
+        5 => Some(Report::Confined(decode_steps(rest)?)),
         _ => None,
     }
 }
@@ -158,6 +162,7 @@ mod tests {
         let error = StepError { step: Step::Exec, errno: 2 };
         for report in [
             Report::SandboxReady(vec![step; 40]),
+            Report::Confined(vec![step]),
             Report::GuestReady(vec![]),
             Report::Failed(error, vec![step]),
             Report::Ended(139, vec![step]),

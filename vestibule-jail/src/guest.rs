@@ -11,7 +11,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
-use protocol::{Language, Step, StepError};
+use protocol::{Language, Rootfs, Step, StepError};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -32,6 +32,8 @@ pub struct Start<'a> {
     pub ends: &'a Ends,
     /// Where the syscall filter, which init has loaded for both, reports to.
     pub listener: OwnedFd,
+    /// Where the root file system comes from.
+    pub rootfs: &'a Rootfs,
     /// The interpreter's path inside.
     pub interpreter: &'a Path,
     /// The script's language.
@@ -111,6 +113,18 @@ fn execute(start: &Start<'_>) -> nix::Result<Infallible> {
     let variables =
         start.settings.environment.iter().map(|variable| CString::new(variable.as_str()));
     let variables = variables.collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
+    let arguments = [program.clone(), script];
+    let opened = match start.rootfs {
+        Rootfs::Host => None,
+        // An image's interpreter must be a program of the image. A script could name
+        // `/proc/self/exe`, which is this program on the machine's own file system until the exec.
+        Rootfs::Image(_) => {
+            Some(open(start.interpreter, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
+        }
+    };
     sys::descriptors::close_on_exec(start.ends.control.as_fd())?;
-    Err(sys::process::execute(&program, &[program.clone(), script], &variables))
+    Err(match opened {
+        None => sys::process::execute(&program, &arguments, &variables),
+        Some(opened) => sys::process::execute_opened(opened.as_fd(), &arguments, &variables),
+    })
 }

@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use protocol::frame::{FrameError, ToJail};
 use protocol::{Cause, Event, Hello, PROTOCOL_VERSION, Refusal, Request, Retry, Sandbox, Script};
 use std::io::{Read, Stdin};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Serves one run.
 ///
@@ -30,11 +30,14 @@ pub fn serve() -> Result<(), FrameError> {
     if let Err(error) = sandbox.check() {
         return sink.event(&Event::Refused(bad_request(&error.to_string())));
     }
-    let (standing, applied) =
-        match supervisor::prepare(&sandbox, Some(input.0.as_fd()), &mut Trace::default()) {
-            Ok(built) => built,
-            Err(refusal) => return sink.event(&Event::Refused(refusal)),
-        };
+    let (server, mut trace) = (Some(input.0.as_fd()), Trace::default());
+    let built = supervisor::prepare(&sandbox, server, &mut trace)
+        .and_then(|(standing, applied)| standing.confirm(applied, server, &mut trace));
+    let (standing, applied) = match built {
+        Ok(built) => built,
+        Err(_) if hung_up(input.0.as_fd()) => return Ok(()),
+        Err(refusal) => return sink.event(&Event::Refused(refusal)),
+    };
     sink.event(&Event::Ready(applied))?;
     let script = match next_execute(&mut input, &standing) {
         Ok(Next::Script(script)) => script,
@@ -50,7 +53,8 @@ pub fn serve() -> Result<(), FrameError> {
         standing.discard();
         return sink.event(&Event::Refused(bad_request(&error.to_string())));
     }
-    match standing.execute(&script, Some(input.0.as_fd()), &mut sink) {
+    let mut trace = Trace::default();
+    match standing.execute(&script, Some(input.0.as_fd()), &mut sink, &mut trace) {
         Ok(Verdict::Ended(outcome)) => sink.event(&Event::Finished(*outcome)),
         Ok(Verdict::Abandoned) => Ok(()),
         Err(refusal) => sink.event(&Event::Refused(refusal)),
@@ -91,6 +95,16 @@ fn next_execute(
         Some(ToJail::Request(Request::Execute(script))) => Ok(Next::Script(script)),
         Some(other) => Err(out_of_order("Execute", &other)),
     }
+}
+
+/// Whether the server's end of the pipe is closed: nobody waits for an answer then.
+fn hung_up(server: BorrowedFd<'_>) -> bool {
+    let mut fds = [PollFd::new(server, PollFlags::empty())];
+    let [server] = match poll(&mut fds, PollTimeout::ZERO) {
+        Ok(_) => fds,
+        Err(_) => return false,
+    };
+    server.revents().is_some_and(|events| events.contains(PollFlags::POLLHUP))
 }
 
 fn sandbox_ended() -> Refusal {

@@ -91,6 +91,8 @@ pub struct RootPlan {
     pub source: Rootfs,
     /// The path of its root folder, without symbolic links.
     pub base: PathBuf,
+    /// Its device and inode as looked at.
+    pub identity: (u64, u64),
     /// What stands at its top.
     pub top: Vec<Entry>,
     /// What of `/etc` is taken over, by its name below `/etc`.
@@ -143,6 +145,7 @@ mod tests {
             root: RootPlan {
                 source: Rootfs::Image(PathBuf::from("/images/one")),
                 base: PathBuf::from("/images/one"),
+                identity: (1, 2),
                 top,
                 etc: vec![Entry { name: PathBuf::from("ssl/certs"), kind: EntryKind::Folder }],
                 masks: vec![PathBuf::from("/usr/src")],

@@ -43,6 +43,11 @@ impl Trace {
         self.steps.extend(steps);
     }
 
+    /// Adds the steps of another process that it took before any of these, or at the same time.
+    pub fn precede(&mut self, steps: Vec<TimedStep>) {
+        self.steps.splice(0..0, steps);
+    }
+
     /// Adds what init reports of the guest's start: its own step, which began before those of the
     /// guest, and the guest's exec, which ended them.
     pub fn extend_around_guest(&mut self, steps: Vec<TimedStep>) {

@@ -12,8 +12,10 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::os::fd::BorrowedFd;
 
 /// Closes everything but `keep`, and points the three standard descriptors nowhere: they are the
-/// protocol's.
+/// protocol's. Asks for SIGKILL at the supervisor's death already, in case this process is stopped
+/// or hangs before [`die_with_supervisor`].
 pub fn close_descriptors(keep: &[BorrowedFd<'_>]) -> nix::Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     sys::descriptors::close_all_but(keep)?;
     let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     dup2_stdin(&null)?;

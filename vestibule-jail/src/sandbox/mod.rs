@@ -39,26 +39,41 @@ pub struct Ends {
 /// The life of init. Called on the child's side of the clone; `plan` is the pipe it arrives through.
 pub fn main(settings: &Settings, ends: Ends, plan: OwnedFd, alone: SingleThread) -> ! {
     let mut trace = Trace::default();
-    let built = build(settings, &ends, plan, &mut trace);
-    let control = ends.control.as_fd();
-    let sent = match &built {
-        Ok((_, folder)) => {
-            let report = Report::SandboxReady(trace.take());
-            control::report(control, &report, Some(folder.as_fd()))
-        }
-        Err(error) => control::report(control, &Report::Failed(*error, trace.take()), None),
-    };
-    let (Ok((plan, folder)), Ok(())) = (built, sent) else { sys::process::exit_now(1) };
-    drop(folder);
-    let confined = confine(settings, &mut trace);
-    let Ok(Some(language)) = control::wait_for_start(control) else { sys::process::exit_now(1) };
+    let stood = stand(settings, &ends, plan, &mut trace);
+    let (plan, listener) = stood.unwrap_or_else(|error| {
+        let report = Report::Failed(error, trace.take());
+        let _ = control::report(ends.control.as_fd(), &report, None);
+        sys::process::exit_now(1)
+    });
+    let word = control::wait_for_start(ends.control.as_fd());
+    let Ok(Some(language)) = word else { sys::process::exit_now(1) };
     // The supervisor has looked before it gave the word.
     let Ok(interpreter) = plan.root.interpreters.path(language) else { sys::process::exit_now(1) };
-    let started = confined.and_then(|listener| {
-        let start = guest::Start { settings, ends: &ends, listener, interpreter, language };
-        start_guest(&start, alone, &mut trace)
-    });
+    let rootfs = &plan.root.source;
+    let start = guest::Start { settings, ends: &ends, listener, rootfs, interpreter, language };
+    let started = start_guest(&start, alone, &mut trace);
+    drop(start);
     serve(started, ends, trace)
+}
+
+/// Builds the sandbox, reports it with the writable clone of `/sandbox`, and confines init, which it
+/// reports as well. Returns the plan, and where the filter reports to.
+fn stand(
+    settings: &Settings,
+    ends: &Ends,
+    plan: OwnedFd,
+    trace: &mut Trace,
+) -> Result<(Plan, OwnedFd), StepError> {
+    let control = ends.control.as_fd();
+    let failed = |step| move |errno: Errno| StepError { step, errno: errno as i32 };
+    let (plan, folder) = build(settings, ends, plan, trace)?;
+    let report = Report::SandboxReady(trace.take());
+    control::report(control, &report, Some(folder.as_fd())).map_err(failed(Step::MakeSandbox))?;
+    drop(folder);
+    let listener = confine(settings, trace)?;
+    let report = Report::Confined(trace.take());
+    control::report(control, &report, None).map_err(failed(Step::LoadFilter))?;
+    Ok((plan, listener))
 }
 
 /// Everything from the clone to a sandbox that stands, in order. Returns the plan and the writable
@@ -115,6 +130,7 @@ fn begin(
 /// Sets what init and the guest have in common, while the supervisor gets ready to give the word. Init
 /// needs no call that the filter refuses. Returns where the filter reports to.
 fn confine(settings: &Settings, trace: &mut Trace) -> Result<OwnedFd, StepError> {
+    trace.step(Step::OrdinaryTask, sys::process::become_ordinary)?;
     trace.step(Step::SetLimits, || limits::set(settings))?;
     trace.step(Step::LoadFilter, || sys::seccomp::load(filter::program()))
 }

@@ -16,8 +16,9 @@ const MASKED_FILES: &[&str] =
 /// The folders that Docker covers with an empty one.
 const MASKED_FOLDERS: &[&str] = &["acpi", "asound", "scsi"];
 
-/// What Docker makes read-only.
-const READ_ONLY: &[&str] = &["bus", "fs", "irq", "sys", "sysrq-trigger"];
+/// What Docker makes read-only, and `pressure`, through which the whole machine can be watched for
+/// stalls by whoever may write there.
+const READ_ONLY: &[&str] = &["bus", "fs", "irq", "pressure", "sys", "sysrq-trigger"];
 
 /// Mounts a procfs of the new PID namespace.
 pub fn mount(world: &mut Mounter) -> nix::Result<()> {

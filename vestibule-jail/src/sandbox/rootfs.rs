@@ -32,7 +32,12 @@ impl Source {
     /// Opens the root of a root file system.
     pub fn open(root: &RootPlan) -> nix::Result<Source> {
         let within = root.source != Rootfs::Host;
-        Ok(Source { base: open_source(&root.base)?, within })
+        let base = open_source(&root.base)?;
+        let status = fstat(&base)?;
+        if (status.st_dev, status.st_ino) != root.identity {
+            return Err(Errno::ESTALE);
+        }
+        Ok(Source { base, within })
     }
 
     /// Takes one entry over from `source` to `target`.

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 /// Mounts that may be writable: the guest's own places. `/workspace` is one unless it is read-only.
 const WRITABLE: &[&str] = &["/tmp", "/dev/shm", "/dev/pts", "/proc"];
 
+/// Mounts that hold data alone: no devices, and no program can be executed.
+const NO_PROGRAMS: &[&str] = &["/dev/shm", "/proc"];
+
 /// The namespaces whose identity is compared.
 const NAMESPACES: &[&str] = &["user", "pid", "mnt", "net", "uts", "ipc", "cgroup"];
 
@@ -48,10 +51,13 @@ fn mounts_hold(mounts: &[Mount<'_>], plan: &Plan) -> bool {
     let holds = |mount: &Mount<'_>| {
         let own_place = WRITABLE.iter().any(|place| mount.point == Path::new(place))
             || (mount.point.starts_with("/workspace") && !plan.workspace.read_only);
-        let devices = mount.point.starts_with("/dev") || mount.point.starts_with("/proc");
+        let no_programs = NO_PROGRAMS.iter().any(|place| mount.point == Path::new(place));
+        let devices =
+            !no_programs && (mount.point.starts_with("/dev") || mount.point.starts_with("/proc"));
         (mount.point != root || mount.filesystem == "tmpfs")
             && mount.has("nosuid")
             && (mount.has("nodev") || devices)
+            && (mount.has("noexec") || !no_programs)
             && (mount.has("ro") || own_place)
     };
     one_root && mounts.iter().all(holds)

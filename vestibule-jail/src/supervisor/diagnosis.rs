@@ -73,6 +73,25 @@ pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
             "the workspace folder was exchanged while the sandbox was built".to_owned(),
             "keep other programs from renaming it",
         ),
+        (Step::MountRootfs, Errno::ESTALE) => (
+            Cause::Rootfs,
+            "the image folder was exchanged while the sandbox was built".to_owned(),
+            "keep other programs from renaming it",
+        ),
+        (Step::MountRootfs | Step::FillEtc, Errno::ENOSPC) => (
+            Cause::Rootfs,
+            "the image has too many entries at its top (about 200 are the most)".to_owned(),
+            "use an image with an ordinary root folder",
+        ),
+        (Step::Exec, Errno::ENOENT | Errno::ENOEXEC | Errno::EACCES | Errno::ELIBBAD) => {
+            cannot_execute(errno)
+        }
+        (_, Errno::ETOOMANYREFS) => (
+            Cause::Other,
+            "this user's programs have too many descriptors on their way through sockets"
+                .to_owned(),
+            "end the program that holds them, or wait for its end",
+        ),
         (Step::LoadFilter, Errno::EBUSY) => (
             Cause::ContainerFilter,
             "a surrounding filter has a listener already, and the kernel allows one only"
@@ -141,6 +160,18 @@ fn clone_failed(errno: Errno, evidence: &Evidence) -> Explained {
             "free memory or processes, then try again",
         ),
     }
+}
+
+fn cannot_execute(errno: Errno) -> Explained {
+    let what = format!("the interpreter could not be executed: {}", errno.desc());
+    let fix = match errno {
+        Errno::ENOENT => {
+            "check that it is a program, not a script, and that the library loader it names is there"
+        }
+        Errno::ENOEXEC | Errno::ELIBBAD => "use an interpreter for this machine's architecture",
+        _ => "check that the interpreter can be executed by anyone",
+    };
+    (Cause::Rootfs, what, fix)
 }
 
 /// The namespaces were made, but their owner has no power in them: Ubuntu's restriction.

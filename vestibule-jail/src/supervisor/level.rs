@@ -3,6 +3,7 @@
 use crate::plan::Settings;
 use crate::procfs;
 use crate::trace::Trace;
+use nix::sys::resource::{Resource, getrlimit, rlim_t};
 use protocol::{Control, ControlState, Isolation, Limit, Rootfs, StandIn, Step};
 use std::path::Path;
 
@@ -53,12 +54,22 @@ fn landlock(abi: u32) -> ControlState {
     }
 }
 
-/// `RLIMIT_CORE` 1 stops files and handlers. A socket, which `core_pattern` can name since Linux 6.16,
-/// may be served whatever the limit.
+/// `RLIMIT_CORE` 1 stops files and handlers. A hard limit of 0, which cannot be raised to 1, stops files
+/// alone, core(5). A socket, which `core_pattern` can name since Linux 6.16, may be served whatever
+/// the limit.
 pub fn core_dumps() -> ControlState {
     let pattern = procfs::read(Path::new("/proc/sys/kernel/core_pattern")).unwrap_or_default();
+    let highest = getrlimit(Resource::RLIMIT_CORE).map_or(0, |(_, hard)| hard);
+    core_dumps_with(&pattern, highest)
+}
+
+fn core_dumps_with(pattern: &str, highest: rlim_t) -> ControlState {
     if pattern.starts_with('@') {
         ControlState::Missing("kernel.core_pattern names a socket, which no limit stops".to_owned())
+    } else if pattern.starts_with('|') && highest == 0 {
+        let what = "the hard limit on core dumps is 0 here, and only 1 stops the handler that \
+                    kernel.core_pattern names";
+        ControlState::Missing(what.to_owned())
     } else {
         ControlState::InForce
     }
@@ -99,4 +110,19 @@ fn isolation(settings: &Settings, rootfs: &Rootfs) -> Isolation {
         Rootfs::Image(_) => None,
     };
     Isolation::native(not_applied, stand_ins, vec![NO_CGROUP.to_owned()], rootfs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_limit_stops_is_named() {
+        let in_force =
+            |pattern, highest| core_dumps_with(pattern, highest) == ControlState::InForce;
+        assert!(in_force("core", 0) && in_force("core", rlim_t::MAX));
+        assert!(in_force("|/usr/lib/systemd/systemd-coredump %P", 1));
+        assert!(!in_force("|/usr/lib/systemd/systemd-coredump %P", 0));
+        assert!(!in_force("@/run/coredump.socket", rlim_t::MAX));
+    }
 }

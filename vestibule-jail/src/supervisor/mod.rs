@@ -23,10 +23,12 @@ use crate::trace::Trace;
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::{Pid, pipe2};
 use protocol::{Applied, Interpreters, Refusal, Sandbox, Script, Step, StepError, TimedStep};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 /// A sandbox that stands and waits for its script.
 #[derive(Debug)]
@@ -81,6 +83,7 @@ pub fn prepare(
         gid: nix::unistd::getgid().as_raw(),
         landlock_abi: crate::sys::landlock::abi(),
     };
+    raise_descriptor_limit();
     let (outside, ends, plan_end) =
         trace.step(Step::MakePipes, make_pipes).map_err(diagnosis::explain_here)?;
     let cloned = trace.step(Step::Clone, process::clone_init).map_err(diagnosis::explain_here)?;
@@ -103,6 +106,17 @@ pub fn prepare(
             running.init.end();
             Err(refusal)
         }
+    }
+}
+
+/// Descriptors that travel over a socket are counted per user, against the limit of whoever sends: the
+/// sandboxes of this user must not keep this one from being built. It is set for the guest later.
+fn raise_descriptor_limit() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // With the old limit it works as well, until many descriptors are on their way.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
 
@@ -143,18 +157,25 @@ fn stand(
         Err(error) => return Err(diagnosis::explain_here(error)),
     }
     let core_dumps = level::core_dumps();
-    let report = first_report(running.control.as_fd(), server);
-    let scripts = folder_of(report, trace).map_err(diagnosis::explain_here)?;
+    let report = next_report(running.control.as_fd(), server);
+    let scripts = match taken(report, Step::VerifySandbox, trace) {
+        Ok((Report::SandboxReady(steps), Some(scripts))) => {
+            trace.extend(steps);
+            scripts
+        }
+        Ok(_) => return Err(diagnosis::explain_here(out_of_turn(Step::VerifySandbox))),
+        Err(error) => return Err(diagnosis::explain_here(error)),
+    };
     let (isolation, controls) = level::of(settings, &sandbox.rootfs, core_dumps, trace);
     let steps = trace.steps().to_vec();
     Ok((scripts, Applied { isolation, controls, interpreters, cgroup: None, steps }))
 }
 
-type FirstReport = nix::Result<Option<(Report, Option<OwnedFd>)>>;
+type Received = nix::Result<Option<(Report, Option<OwnedFd>)>>;
 
-/// Waits for init's first report. A server that hangs up meanwhile is not kept waiting for a mount
+/// Waits for init's next report. A server that hangs up meanwhile is not kept waiting for a mount
 /// that hangs.
-fn first_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> FirstReport {
+fn next_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> Received {
     let mut fds = vec![PollFd::new(control, PollFlags::POLLIN)];
     fds.extend(server.map(|server| PollFd::new(server, PollFlags::empty())));
     loop {
@@ -169,20 +190,26 @@ fn first_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> Firs
     }
 }
 
-/// Takes init's word that the sandbox stands, and the writable clone of `/sandbox`.
-fn folder_of(report: FirstReport, trace: &mut Trace) -> Result<OwnedFd, StepError> {
+/// A report of init that is no failure. `due` is the step that the wait was for.
+fn taken(
+    report: Received,
+    due: Step,
+    trace: &mut Trace,
+) -> Result<(Report, Option<OwnedFd>), StepError> {
     match report {
-        Ok(Some((Report::SandboxReady(steps), Some(scripts)))) => {
-            trace.extend(steps);
-            Ok(scripts)
-        }
         Ok(Some((Report::Failed(error, steps), _))) => {
             trace.extend(steps);
             Err(error)
         }
-        Ok(_) => Err(StepError { step: Step::VerifySandbox, errno: libc::ECHILD }),
-        Err(errno) => Err(StepError { step: Step::VerifySandbox, errno: errno as i32 }),
+        Ok(Some(report)) => Ok(report),
+        Ok(None) => Err(out_of_turn(due)),
+        Err(errno) => Err(StepError { step: due, errno: errno as i32 }),
     }
+}
+
+/// Init is gone, or says what is not its turn to say.
+fn out_of_turn(due: Step) -> StepError {
+    StepError { step: due, errno: libc::ECHILD }
 }
 
 impl Init {
@@ -195,6 +222,37 @@ impl Init {
 }
 
 impl Standing {
+    /// Waits until init has confined itself too: only then does all hold that `applied` says. A run
+    /// that starts at once need not wait, since a failure comes up in it, and the guest reads back
+    /// what holds for it. `server` is the pipe whose end means: cancel.
+    ///
+    /// # Errors
+    /// A refusal; nothing of the sandbox is left then.
+    pub fn confirm(
+        self,
+        mut applied: Applied,
+        server: Option<BorrowedFd<'_>>,
+        trace: &mut Trace,
+    ) -> Result<(Standing, Applied), Refusal> {
+        let report = next_report(self.running.control.as_fd(), server);
+        let confined = match taken(report, Step::LoadFilter, trace) {
+            Ok((Report::Confined(steps), _)) => Ok(steps),
+            Ok(_) => Err(out_of_turn(Step::LoadFilter)),
+            Err(error) => Err(error),
+        };
+        match confined {
+            Ok(steps) => {
+                trace.extend(steps);
+                applied.steps = trace.steps().to_vec();
+                Ok((self, applied))
+            }
+            Err(error) => {
+                self.discard();
+                Err(diagnosis::explain_here(error))
+            }
+        }
+    }
+
     /// The interpreter check, the script, the guest, and the watch over it until nothing is left.
     /// `server` is the pipe whose end means: cancel.
     ///
@@ -205,9 +263,10 @@ impl Standing {
         script: &Script,
         server: Option<BorrowedFd<'_>>,
         sink: &mut Sink,
+        trace: &mut Trace,
     ) -> Result<Verdict, Refusal> {
-        let mut trace = Trace::default();
-        if let Err(refusal) = self.start(script, &mut trace) {
+        let started = Instant::now();
+        if let Err(refusal) = self.start(script, trace) {
             self.discard();
             return Err(refusal);
         }
@@ -215,7 +274,7 @@ impl Standing {
         // The kernel waits for all processors when a clone that is attached nowhere goes: here that
         // passes while the guest starts.
         drop(scripts);
-        pump::watch(running, script, server, sink, trace)
+        pump::watch(running, started, script, server, sink, trace)
     }
 
     fn start(&self, script: &Script, trace: &mut Trace) -> Result<(), Refusal> {
@@ -245,7 +304,7 @@ impl Trace {
         step: Step,
         act: impl FnOnce() -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let start = std::time::Instant::now();
+        let start = Instant::now();
         let done = act();
         let nanoseconds = start.elapsed().as_nanos() as u64;
         let at = done.as_ref().err().and_then(|refusal| refusal.at);

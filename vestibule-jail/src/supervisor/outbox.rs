@@ -1,13 +1,15 @@
 //! Where events and output go. Nothing here ever waits for a reader while a run goes on: what a
-//! slow reader has not taken yet is kept, and is bounded by the output caps. The descriptors are not
-//! set to non-blocking: that would outlive this process in whoever shares them, such as a shell.
+//! slow reader has not taken yet is kept, and is bounded by the output caps. No descriptor that others
+//! share is set to non-blocking: that would outlive this process in them, such as in a shell.
 
 use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::unistd::write;
 use protocol::{Event, Stream, frame};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// Bytes on their way to one descriptor.
 #[derive(Debug)]
@@ -25,6 +27,25 @@ impl Outbox {
     /// An outbox for a descriptor.
     pub fn new(fd: OwnedFd) -> Outbox {
         Outbox { fd, bytes: Vec::new(), sent: 0, broken: false }
+    }
+
+    /// An outbox for a descriptor that others share. A terminal that polls as writable may still make
+    /// a large write wait, and so may a pipe with another writer: these are opened anew for this
+    /// process, non-blocking.
+    ///
+    /// # Errors
+    /// The error of duplicating the descriptor.
+    pub fn shared(fd: BorrowedFd<'_>) -> std::io::Result<Outbox> {
+        let kind =
+            fstat(fd).map(|status| SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT);
+        if matches!(kind, Ok(SFlag::S_IFCHR | SFlag::S_IFIFO)) {
+            let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+            let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            if let Ok(own) = open(path.as_str(), flags, Mode::empty()) {
+                return Ok(Outbox::new(own));
+            }
+        }
+        fd.try_clone_to_owned().map(Outbox::new)
     }
 
     fn push(&mut self, bytes: &[u8]) {
@@ -156,6 +177,11 @@ impl Sink {
     /// Whether the server has closed its end: a run for nobody.
     pub fn is_broken(&self) -> bool {
         matches!(self, Sink::Server(server) if server.broken)
+    }
+
+    /// Whether some of a person's output could not be written.
+    pub fn has_lost(&self) -> bool {
+        matches!(self, Sink::Streams { stdout, stderr } if stdout.broken || stderr.broken)
     }
 
     /// Writes what still waits.

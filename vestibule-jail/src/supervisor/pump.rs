@@ -75,26 +75,26 @@ struct Watch<'a> {
     sink: &'a mut Sink,
     outputs: [Output; 2],
     denials: Denials,
-    trace: Trace,
+    trace: &'a mut Trace,
     cap: u64,
     deadline: Instant,
     guest_ready: bool,
     buffer: Vec<u8>,
 }
 
-/// Watches a run that has just been started, until nothing of it is left. `server` is the pipe
+/// Watches a run that was started at `started`, until nothing of it is left. `server` is the pipe
 /// whose end means: cancel.
 ///
 /// # Errors
 /// A refusal if the guest never came to execute the interpreter.
 pub(super) fn watch(
     running: Running,
+    started: Instant,
     script: &Script,
     server: Option<BorrowedFd<'_>>,
     sink: &mut Sink,
-    trace: Trace,
+    trace: &mut Trace,
 ) -> Result<Verdict, Refusal> {
-    let started = Instant::now();
     let Running { init, control, stdout, stderr } = running;
     let output =
         |stream, pipe| Output { stream, pipe: Some(pipe), totals: StreamTotals::default() };
@@ -192,11 +192,20 @@ impl Watch<'_> {
     /// A report of init or of the guest.
     fn hear(&mut self) -> Option<Cause> {
         match control::receive(self.control.as_fd()) {
-            Ok(Some((Report::GuestReady(steps), listener))) => {
+            Ok(Some((Report::Confined(steps), _))) => {
+                self.trace.precede(steps);
+                None
+            }
+            Ok(Some((Report::GuestReady(steps), Some(listener)))) => {
                 self.guest_ready = true;
                 self.trace.extend(steps);
-                listener.into_iter().for_each(|listener| self.denials.listen(listener));
+                self.denials.listen(listener);
                 None
+            }
+            // The listener got lost on its way: refused calls could not be told, so the run is ended.
+            Ok(Some((Report::GuestReady(_), None))) => {
+                self.guest_ready = true;
+                Some(Cause::InitEnded)
             }
             Ok(Some((Report::Failed(error, steps), _))) => {
                 self.trace.extend(steps);

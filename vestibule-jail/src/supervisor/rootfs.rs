@@ -48,7 +48,7 @@ pub fn plan(source: &Rootfs, environment: &[(String, String)]) -> Result<RootPla
     let base = openat2(AT_FDCWD, folder, how).map_err(|errno| unusable(folder, source, errno))?;
     let names = match source {
         Rootfs::Host => HOST_TOP.iter().map(PathBuf::from).collect(),
-        Rootfs::Image(_) => image_top(folder),
+        Rootfs::Image(_) => image_top(base.as_fd()),
     };
     let top = entries(base.as_fd(), names);
     if !top.iter().any(|entry| entry.name == Path::new("usr") && entry.kind == EntryKind::Folder) {
@@ -59,7 +59,16 @@ pub fn plan(source: &Rootfs, environment: &[(String, String)]) -> Result<RootPla
     let etc =
         entries(base.as_fd(), etc_names(&interpreters)).into_iter().filter_map(below_etc).collect();
     let interpreters = Interpreters(interpreters.into_iter().map(reported).collect());
-    Ok(RootPlan { source: source.clone(), base: folder.to_owned(), top, etc, masks, interpreters })
+    let status = fstat(&base).map_err(|errno| unusable(folder, source, errno))?;
+    Ok(RootPlan {
+        source: source.clone(),
+        base: folder.to_owned(),
+        identity: (status.st_dev, status.st_ino),
+        top,
+        etc,
+        masks,
+        interpreters,
+    })
 }
 
 fn reported((language, found): (Language, Result<Found, String>)) -> Interpreter {
@@ -88,9 +97,10 @@ fn unusable(folder: &Path, source: &Rootfs, errno: Errno) -> Refusal {
 }
 
 /// Every top folder of an image but those that the sandbox makes itself.
-fn image_top(folder: &Path) -> Vec<PathBuf> {
+fn image_top(folder: BorrowedFd<'_>) -> Vec<PathBuf> {
     let wanted = |name: &PathBuf| name.to_str().is_some_and(|name| !NOT_FROM_IMAGE.contains(&name));
-    names_in(folder).into_iter().filter(wanted).collect()
+    let folder = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+    names_in(&folder).into_iter().filter(wanted).collect()
 }
 
 fn names_in(folder: &Path) -> Vec<PathBuf> {
@@ -122,11 +132,7 @@ fn entries(base: BorrowedFd<'_>, names: Vec<PathBuf>) -> Vec<Entry> {
 }
 
 fn entry_kind(base: BorrowedFd<'_>, name: &Path) -> Option<EntryKind> {
-    let how = OpenHow::new()
-        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
-        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    let opened = openat2(base, name, how).ok()?;
-    let status = fstat(&opened).ok()?;
+    let (opened, status) = opened(base, name)?;
     match file_type(&status) {
         SFlag::S_IFLNK => {
             let target = nix::fcntl::readlinkat(&opened, "").ok()?;
@@ -137,6 +143,16 @@ fn entry_kind(base: BorrowedFd<'_>, name: &Path) -> Option<EntryKind> {
         SFlag::S_IFREG if status.st_mode & 0o004 == 0o004 => Some(EntryKind::File),
         _ => None,
     }
+}
+
+/// A name below `base`, opened without following it, and what it is.
+fn opened(base: BorrowedFd<'_>, name: &Path) -> Option<(OwnedFd, FileStat)> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let opened = openat2(base, name, how).ok()?;
+    let status = fstat(&opened).ok()?;
+    Some((opened, status))
 }
 
 fn file_type(status: &FileStat) -> SFlag {
@@ -232,6 +248,27 @@ fn masks(
     if !leads_to_local {
         masks.push(PathBuf::from("/usr/local"));
     }
-    masks.retain(|mask| entry_kind(base, mask) == Some(EntryKind::Folder));
+    // Whoever may read it: the user may, where others may not.
+    masks.retain(|mask| {
+        opened(base, mask).is_some_and(|(_, status)| file_type(&status) == SFlag::S_IFDIR)
+    });
     masks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn folders_that_others_may_not_read_are_masked_too() {
+        let root = std::env::temp_dir().join(format!("masks-{}", std::process::id()));
+        let source = root.join("usr/src");
+        std::fs::create_dir_all(&source).unwrap();
+        std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let base: OwnedFd = std::fs::File::open(&root).unwrap().into();
+        let found = masks(base.as_fd(), &Rootfs::Host, &[]);
+        std::fs::remove_dir_all(&root).unwrap();
+        assert_eq!(found, [Path::new("/usr/src")]);
+    }
 }

@@ -13,8 +13,6 @@ use std::ptr;
 pub struct Attributes(pub u64);
 
 impl Attributes {
-    /// Nothing restricted.
-    pub const NONE: Attributes = Attributes(0);
     /// No set-user-id programs, no devices.
     pub const PLAIN: Attributes = Attributes(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
     /// As `PLAIN`, and no program can be executed.

@@ -1,7 +1,8 @@
-//! Processes: the clone of init, the fork of the guest, signals by pidfd, capability sets.
+//! Processes: the clone of init, the start of the guest, signals by pidfd, capability sets.
 
 use super::check;
 use nix::errno::Errno;
+use nix::fcntl::AtFlags;
 use nix::unistd::Pid;
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -31,10 +32,10 @@ pub const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 /// `CLONE_PIDFD`. Linux 5.3. Memory is copied, as by `fork`.
 ///
 /// # Errors
-/// The errno of `clone3(2)`; `EDEADLK` if the process has more than one thread: the child would
+/// The errno of `clone3(2)`, or of reading `/proc/self/task`; `EDEADLK` if the process has more than one thread: the child would
 /// see no other, and would wait for ever for a lock that another one held.
 pub fn clone_init() -> nix::Result<Cloned> {
-    if threads() != 1 {
+    if threads()? != 1 {
         return Err(Errno::EDEADLK);
     }
     let mut pidfd: RawFd = -1;
@@ -56,19 +57,23 @@ pub fn clone_init() -> nix::Result<Cloned> {
 }
 
 /// How many threads the calling process has.
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+fn threads() -> nix::Result<usize> {
+    let tasks = std::fs::read_dir("/proc/self/task").map_err(|error| crate::plan::errno(&error))?;
+    Ok(tasks.count())
 }
 
 /// The stack of a child that shares its parent's memory, in bytes.
 const CHILD_STACK: usize = 256 * 1024;
+
+/// The closed part at the lower end of that stack, in bytes: a page of the largest size.
+const GUARD: usize = 64 * 1024;
 
 /// Starts a child that shares the caller's memory until it executes another program, as `vfork(2)`
 /// does; the caller waits until then, or until the child's end. Page tables and pages need not be
 /// copied for a child that is about to drop them.
 ///
 /// # Errors
-/// The errno of `mmap(2)` or `clone(2)`.
+/// The errno of `mmap(2)`, `mprotect(2)` or `clone(2)`.
 pub fn start_sharing_memory<F: FnOnce() -> Infallible>(
     _alone: SingleThread,
     life: F,
@@ -82,20 +87,18 @@ pub fn start_sharing_memory<F: FnOnce() -> Infallible>(
         }
     }
     let mut life = Some(life);
-    // SAFETY: a new private mapping; nothing of the process lies in it.
+    // SAFETY: a new private mapping; nothing of the process lies in it. Its lowest page stays closed:
+    // a stack that grows too far must not reach what lies below.
     let stack = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            CHILD_STACK,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
-            -1,
-            0,
-        )
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+        let stack = libc::mmap(std::ptr::null_mut(), CHILD_STACK, libc::PROT_NONE, flags, -1, 0);
+        if stack == libc::MAP_FAILED {
+            return Err(Errno::last());
+        }
+        let usable = libc::PROT_READ | libc::PROT_WRITE;
+        Errno::result(libc::mprotect(stack.byte_add(GUARD), CHILD_STACK - GUARD, usable))?;
+        stack
     };
-    if stack == libc::MAP_FAILED {
-        return Err(Errno::last());
-    }
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the child runs `begin` on the upper end of the mapping while this process, which has a
     // single thread, waits; it never returns into this frame, and `life` outlives it.
@@ -116,6 +119,25 @@ pub fn reap() -> nix::Result<(Pid, i32)> {
     // SAFETY: `status` outlives the call.
     let pid = Errno::result(unsafe { libc::waitpid(-1, &raw mut status, 0) })?;
     Ok((Pid::from_raw(pid), status))
+}
+
+/// Gives the calling process the ordinary scheduling policy in place of a real-time one, and the
+/// ordinary personality. A lower policy than the ordinary one stays.
+///
+/// # Errors
+/// The errno of `sched_setscheduler(2)` or `personality(2)`.
+pub fn become_ordinary() -> nix::Result<()> {
+    // SAFETY: only numbers, and a structure that outlives the call.
+    unsafe {
+        let policy = Errno::result(libc::sched_getscheduler(0))? & !libc::SCHED_RESET_ON_FORK;
+        if [libc::SCHED_FIFO, libc::SCHED_RR].contains(&policy) {
+            let parameters = libc::sched_param { sched_priority: 0 };
+            Errno::result(libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters))?;
+        }
+        /// `PER_LINUX`, without any flag.
+        const ORDINARY: libc::c_ulong = 0;
+        Errno::result(libc::personality(ORDINARY)).map(drop)
+    }
 }
 
 /// Empties the NIS domain name of the calling process's UTS namespace.
@@ -229,9 +251,31 @@ pub fn default_signal(signal: libc::c_int) {
     };
 }
 
+/// Ignores the signals by which a terminal stops a program: a supervisor that is stopped keeps no
+/// deadline, while the guest, which has no terminal, runs on.
+pub fn ignore_terminal_stops() {
+    for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        // SAFETY: no handler is installed.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 /// Executes a program. Returns only on failure.
 pub fn execute(program: &CString, arguments: &[CString], environment: &[CString]) -> Errno {
     match nix::unistd::execve(program, arguments, environment) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    }
+}
+
+/// Executes the program behind a descriptor that is close-on-exec: a script is `ENOENT` then, since
+/// the interpreter that its first line names could not open it. Returns only on failure.
+pub fn execute_opened(
+    program: BorrowedFd<'_>,
+    arguments: &[CString],
+    environment: &[CString],
+) -> Errno {
+    match nix::unistd::execveat(program, c"", arguments, environment, AtFlags::AT_EMPTY_PATH) {
         Ok(never) => match never {},
         Err(errno) => errno,
     }

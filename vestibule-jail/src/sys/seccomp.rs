@@ -6,7 +6,7 @@ use nix::errno::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Loads a filter for the calling process and what it starts, and returns the descriptor on which
-/// reported calls arrive. Needs `no_new_privs`. Linux 5.5.
+/// reported calls arrive. Needs `no_new_privs`. Linux 5.0.
 ///
 /// `SPEC_ALLOW` keeps the kernels before 5.16 from turning a slow CPU mitigation on for every
 /// filtered process; later ones ignore it. `WAIT_KILLABLE_RECV` (5.19) lets no signal interrupt a
@@ -31,8 +31,7 @@ fn load_with(program: &[Instruction], flags: libc::c_ulong) -> nix::Result<Owned
         filter: program.as_ptr().cast_mut().cast(),
     };
     // SAFETY: `program` points to `len` instructions, laid out as `struct sock_filter`, that outlive
-    // the call and are only read; a
-    // successful call returns a new descriptor that nothing else owns.
+    // the call and are only read; a successful call returns a new descriptor that nothing else owns.
     unsafe {
         let fd = libc::syscall(
             libc::SYS_seccomp,
