@@ -141,6 +141,8 @@ fn clone_failed(errno: Errno, evidence: &Evidence) -> Explained {
             "a surrounding container's syscall filter forbids user namespaces".to_owned(),
             "start it outside that container, or allow user namespaces in it",
         ),
+        // One call makes the user namespace and, with the power it gives, the others.
+        Errno::EPERM if evidence.confined() => no_power_inside(evidence),
         Errno::EACCES => (
             Cause::SecurityModule,
             "a security module (AppArmor, SELinux) denies user namespaces".to_owned(),
@@ -225,6 +227,11 @@ mod tests {
         assert_eq!(cause(Step::Clone, Errno::EPERM, &debian), Cause::UserNamespacesOff);
         assert_eq!(cause(Step::Clone, Errno::EPERM, &container), Cause::ContainerFilter);
         assert_eq!(cause(Step::Clone, Errno::EPERM, &none), Cause::Chroot);
+        let confined = Evidence {
+            apparmor_label: Some("like_ubuntu (enforce)".into()),
+            ..Evidence::default()
+        };
+        assert_eq!(cause(Step::Clone, Errno::EPERM, &confined), Cause::SecurityModule);
         assert_eq!(cause(Step::Clone, Errno::ENOSYS, &none), Cause::ContainerFilter);
         assert_eq!(cause(Step::Clone, Errno::ENOSPC, &none), Cause::UserNamespaceLimit);
         assert_eq!(cause(Step::Clone, Errno::EACCES, &none), Cause::SecurityModule);

@@ -1,0 +1,33 @@
+# The kinds of hosts, sourced by `run`: how the guest becomes one, and what Vestibule must say there.
+#
+# host NAME EXPECTED OPTION...: EXPECTED is the isolation level of every run, or `blocked: PART` with a
+# part of the refusal, or `doctor: LINE` for a line that the doctor must print beside ordinary runs.
+# The options are those of `boot`.
+
+degraded="native-degraded (limits not applied: cpu, memory; per-process stand-ins: pids, data; no cgroup of the run's own; rootfs: this machine's /usr, read-only)"
+no_bus='rm -f /usr/lib/systemd/user/dbus.{socket,service} /usr/lib/systemd/user/sockets.target.wants/dbus.socket'
+no_manager='rm -f /var/lib/systemd/linger/dev; systemctl mask --runtime user@.service user-runtime-dir@.service'
+# Ubuntu's restriction is a patch of its own. A profile that grants all but capabilities to what runs
+# from the job's folder shows the same: the namespaces are made, and give no power.
+like_ubuntu='{
+    echo "profile like_ubuntu /job/share/** {"
+    echo " file, network, unix, dbus, signal, ptrace, mount, umount, pivot_root,"
+    [ ! -e /sys/kernel/security/apparmor/features/namespaces/mask ] || echo " userns, mqueue, io_uring,"
+    echo "}"
+} >/run/like_ubuntu; apparmor_parser -Kr /run/like_ubuntu'
+
+hosts() {
+    host full "$degraded"
+    host no-session-bus "$degraded" --setup "$no_bus"
+    host no-user-manager "$degraded" --setup "$no_manager" --no-user-manager
+    host cgroup-v1 "$degraded" \
+        --append 'systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1'
+    host cgroup-hybrid "$degraded" --append systemd.unified_cgroup_hierarchy=0
+    host no-landlock 'doctor: missing  Landlock' --append lsm=yama,apparmor
+    host userns-off 'blocked: kernel.unprivileged_userns_clone is 0' \
+        --setup 'sysctl -qw kernel.unprivileged_userns_clone=0'
+    host userns-none 'blocked: user.max_user_namespaces is 0' \
+        --setup 'sysctl -qw user.max_user_namespaces=0'
+    host userns-powerless 'blocked: AppArmor lets user namespaces be made but gives no capabilities' \
+        --setup "$like_ubuntu"
+}
