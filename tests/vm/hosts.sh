@@ -6,6 +6,8 @@
 
 degraded="native-degraded (limits not applied: cpu, memory; per-process stand-ins: pids, data; no cgroup of the run's own; rootfs: this machine's /usr, read-only)"
 no_bus='rm -f /usr/lib/systemd/user/dbus.{socket,service} /usr/lib/systemd/user/sockets.target.wants/dbus.socket'
+# From systemd 256 on it needs the second word, and from 258 on nothing brings cgroup v1 back.
+legacy='systemd.unified_cgroup_hierarchy=0 SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1'
 no_manager='rm -f /var/lib/systemd/linger/dev; systemctl mask --runtime user@.service user-runtime-dir@.service'
 # Ubuntu's restriction is a patch of its own. A profile that grants all but capabilities to what runs
 # from the job's folder shows the same: the namespaces are made, and give no power.
@@ -21,8 +23,8 @@ hosts() {
     host no-session-bus "$degraded" --setup "$no_bus"
     host no-user-manager "$degraded" --setup "$no_manager" --no-user-manager
     host cgroup-v1 "$degraded" \
-        --append 'systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1'
-    host cgroup-hybrid "$degraded" --append systemd.unified_cgroup_hierarchy=0
+        --append "$legacy systemd.legacy_systemd_cgroup_controller=1"
+    host cgroup-hybrid "$degraded" --append "$legacy"
     host no-landlock 'doctor: missing  Landlock' --append lsm=yama,apparmor
     host userns-off 'blocked: kernel.unprivileged_userns_clone is 0' \
         --setup 'sysctl -qw kernel.unprivileged_userns_clone=0'
