@@ -6,6 +6,7 @@
 //! same types as JSON are the file that `vestibule-jail --spec` reads.
 #![forbid(unsafe_code)]
 
+mod cgroup;
 pub mod frame;
 mod isolation;
 mod language;
@@ -17,6 +18,7 @@ mod report;
 mod spec;
 mod step;
 
+pub use cgroup::{Bus, CgroupOrigin, CgroupSource, NoCgroup, RunCgroup, RunName};
 pub use isolation::{Isolation, Level, Limit, StandIn};
 pub use language::Language;
 pub use limits::{

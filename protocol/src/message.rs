@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Raised whenever a type that travels over the pipe changes. Two programs with different numbers
 /// do not talk to each other.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The first frame in each direction. Its form never changes, so that any two versions can tell
 /// each other apart.
@@ -39,7 +39,7 @@ pub enum Request {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub enum Event {
     /// The sandbox stands; what is really in force.
-    Ready(Applied),
+    Ready(Box<Applied>),
     /// Nothing was executed.
     Refused(Refusal),
     /// The run is over and nothing of it is left.

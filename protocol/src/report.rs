@@ -1,6 +1,6 @@
 //! What was in force, and how a run ended.
 
-use crate::{Cause, Isolation, Language, Refusal, Retry, Step};
+use crate::{Cause, Isolation, Language, NoCgroup, Refusal, Retry, RunCgroup, Step};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -138,8 +138,8 @@ pub struct Applied {
     pub controls: Vec<(Control, ControlState)>,
     /// The interpreters.
     pub interpreters: Interpreters,
-    /// The folder of a cgroup made by mkdir, which the server removes if the supervisor dies.
-    pub cgroup: Option<PathBuf>,
+    /// The cgroup of the run, or why it has none.
+    pub cgroup: Result<RunCgroup, NoCgroup>,
     /// The steps taken so far, in order.
     pub steps: Vec<TimedStep>,
 }
@@ -185,6 +185,8 @@ pub enum Ending {
     Overflow(Stream),
     /// The kernel killed the sandbox at its memory cap.
     OutOfMemory,
+    /// The kernel killed the sandbox because the machine, or a cgroup above, ran out of memory.
+    OutOfMemoryOutside,
     /// The sandbox's init was ended from inside.
     InitEnded,
 }

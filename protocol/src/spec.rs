@@ -1,7 +1,8 @@
 //! What is asked for: the sandbox, and the script to run in it.
 
 use crate::{
-    CodeBytes, CpuPercent, Language, MemoryMib, OutputBytes, PidsMax, TimeoutSeconds, TmpfsMib,
+    CgroupSource, CodeBytes, CpuPercent, Language, MemoryMib, OutputBytes, PidsMax, TimeoutSeconds,
+    TmpfsMib,
 };
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -30,6 +31,9 @@ pub struct Sandbox {
     pub limits: Limits,
     /// Variables for the guest beyond those the jail sets itself, such as an image's `PATH`.
     pub environment: Vec<(String, String)>,
+    /// Where the run's cgroup comes from; a file that leaves it out means `find`.
+    #[serde(default)]
+    pub cgroup: CgroupSource,
 }
 
 /// Where the sandbox's read-only system files come from.
@@ -111,6 +115,9 @@ impl Sandbox {
         check_path("workspace", &self.workspace)?;
         if let Rootfs::Image(path) = &self.rootfs {
             check_path("rootfs", path)?;
+        }
+        if let CgroupSource::Below { home, .. } = &self.cgroup {
+            check_path("cgroup", home)?;
         }
         for (count, (name, value)) in self.environment.iter().enumerate() {
             let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');

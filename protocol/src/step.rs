@@ -65,10 +65,14 @@ steps! {
         "Refuses a real, effective or saved uid 0 and any permitted capability: the jail must not be able to do more than the user who started it.";
     CheckKernel "check-kernel" Supervisor "5.9":
         "Refuses kernels before 5.9, which lack `close_range`.";
+    FindCgroup "find-cgroup" Supervisor "5.7":
+        "Looks for a cgroup that is delegated to the user: the one that the server named, the one the jail runs in, else a transient scope of the user's systemd. The supervisors get a leaf of their own in it. Failing is not fatal: the run is `native-degraded`.";
+    MakeCgroup "make-cgroup" Supervisor "5.7":
+        "Makes the run's own leaf of that cgroup, sets `memory.max`, `memory.swap.max`, `memory.oom.group`, `cpu.max` and `pids.max`, and reads them back.";
     MakePipes "make-pipes" Supervisor "any":
         "Makes the two output pipes, the pipe that the plan travels through, and the control socket between supervisor and init.";
     Clone "clone" Supervisor "5.3":
-        "One `clone3` for init with new user, PID, mount, network, UTS, IPC and cgroup namespaces, from a process of one thread.";
+        "One `clone3` for init with new user, PID, mount, network, UTS, IPC and cgroup namespaces, born in the run's cgroup (Linux 5.7), from a process of one thread.";
     OpenWorkspace "open-workspace" Supervisor "5.6":
         "Opens the workspace with `openat2` and no symbolic link anywhere in its path, and checks its owner and access, so that the folder that was checked is the folder that is mounted.";
     OpenRootfs "open-rootfs" Supervisor "5.6":
@@ -79,6 +83,8 @@ steps! {
         "Asks for SIGKILL at the supervisor's death for the time being, and closes every descriptor that is not init's own: an init that kept the protocol's pipe would hide the supervisor's death from the server.";
     MapIds "map-ids" Init "3.8":
         "Maps the user's own uid and gid to themselves and nothing else; `setgroups` is denied first, as the kernel demands.";
+    CgroupNamespace "cgroup-namespace" Init "4.6":
+        "Makes the run's own cgroup the root of what is seen of the hierarchy: the namespace that came with the clone has the supervisor's as its root.";
     OomScore "oom-score" Init "2.6.36":
         "Raises `oom_score_adj` to 1000: under memory pressure the machine ends the sandbox first.";
     NonDumpable "non-dumpable" Init "2.4":

@@ -28,15 +28,37 @@ fn path() -> impl Strategy<Value = PathBuf> {
 fn sandbox() -> impl Strategy<Value = Sandbox> {
     let rootfs = prop_oneof![Just(Rootfs::Host), path().prop_map(Rootfs::Image)];
     let environment = prop::collection::vec(("[A-Z_]{1,9}", "\\PC{0,30}"), 0..5);
-    (rootfs, path(), any::<bool>(), limits(), environment).prop_map(
-        |(rootfs, workspace, workspace_read_only, limits, environment)| Sandbox {
+    (rootfs, path(), any::<bool>(), limits(), environment, cgroup()).prop_map(
+        |(rootfs, workspace, workspace_read_only, limits, environment, cgroup)| Sandbox {
             rootfs,
             workspace,
             workspace_read_only,
             limits,
             environment,
+            cgroup,
         },
     )
+}
+
+fn no_cgroup() -> impl Strategy<Value = NoCgroup> {
+    prop_oneof![
+        Just(NoCgroup::NoHierarchy),
+        Just(NoCgroup::Hybrid),
+        Just(NoCgroup::NoControllers),
+        Just(NoCgroup::NoUserManager),
+        any::<u64>().prop_map(|seconds| NoCgroup::NoAnswer { seconds }),
+        "\\PC{0,40}".prop_map(NoCgroup::NoScope),
+        "\\PC{0,40}".prop_map(NoCgroup::Unusable),
+    ]
+}
+
+fn cgroup() -> impl Strategy<Value = CgroupSource> {
+    prop_oneof![
+        Just(CgroupSource::Find),
+        any::<u32>().prop_map(CgroupSource::FindWith),
+        (path(), any::<u32>()).prop_map(|(home, server)| CgroupSource::Below { home, server }),
+        no_cgroup().prop_map(CgroupSource::Without),
+    ]
 }
 
 fn script() -> impl Strategy<Value = Script> {
@@ -264,6 +286,7 @@ fn a_spec_with_an_unusable_field_is_refused_by_name() {
         workspace_read_only: false,
         limits: serde_json::from_value(limits).unwrap(),
         environment: Vec::new(),
+        cgroup: CgroupSource::Find,
     };
     assert_eq!(sandbox.check(), Ok(()));
     for workspace in ["w", "", "/a/../b", "/a\0b"] {

@@ -98,8 +98,15 @@ fn explain_lists_every_step_in_order() -> Outcome {
     let ran = run(&place, Language::Bash, "true", &["--explain"]);
     let text = [ran.stdout, ran.stderr].concat();
     let text = String::from_utf8_lossy(&text);
+    let found = text.lines().find(|line| line.contains(Step::FindCgroup.name()));
+    let has_cgroup = found.is_some_and(|line| line.ends_with("ok"));
+    let only_with_cgroup = [Step::MakeCgroup, Step::CgroupNamespace];
     let mut from = 0;
     for step in Step::ALL {
+        if !has_cgroup && only_with_cgroup.contains(step) {
+            assert!(!text.contains(step.name()), "{text}");
+            continue;
+        }
         let at = text[from..].find(step.name());
         from +=
             at.unwrap_or_else(|| panic!("{} is missing or out of order in\n{text}", step.name()));

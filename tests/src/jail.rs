@@ -4,8 +4,8 @@ use crate::place::Place;
 use crate::programs::programs;
 use protocol::frame::{ToServer, encode_hello, encode_request};
 use protocol::{
-    CpuPercent, Event, Hello, Language, Limits, MemoryMib, Outcome, OutputBytes, PidsMax, Request,
-    Rootfs, RunSpec, Sandbox, Script, Stream, TimeoutSeconds, TmpfsMib,
+    CgroupSource, CpuPercent, Event, Hello, Language, Limits, MemoryMib, Outcome, OutputBytes,
+    PidsMax, Request, Rootfs, RunSpec, Sandbox, Script, Stream, TimeoutSeconds, TmpfsMib,
 };
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -148,6 +148,7 @@ pub fn sandbox(workspace: &Path) -> Sandbox {
             tmpfs_mib: TmpfsMib::new(64).expect("in range"),
         },
         environment: Vec::new(),
+        cgroup: CgroupSource::Find,
     }
 }
 

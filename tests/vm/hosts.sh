@@ -4,7 +4,9 @@
 # part of the refusal, or `doctor: LINE` for a line that the doctor must print beside ordinary runs.
 # The options are those of `boot`.
 
-degraded="native-degraded (limits not applied: cpu, memory; per-process stand-ins: pids, data; no cgroup of the run's own; rootfs: this machine's /usr, read-only)"
+rootfs="rootfs: this machine's /usr, read-only"
+native="native ($rootfs)"
+without="native-degraded (limits not applied: cpu, memory; per-process stand-ins: pids, data"
 no_bus='rm -f /usr/lib/systemd/user/dbus.{socket,service} /usr/lib/systemd/user/sockets.target.wants/dbus.socket'
 # From systemd 256 on it needs the second word, and from 258 on nothing brings cgroup v1 back.
 legacy='systemd.unified_cgroup_hierarchy=0 SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1'
@@ -19,12 +21,13 @@ like_ubuntu='{
 } >/run/like_ubuntu; apparmor_parser -Kr /run/like_ubuntu'
 
 hosts() {
-    host full "$degraded"
-    host no-session-bus "$degraded" --setup "$no_bus"
-    host no-user-manager "$degraded" --setup "$no_manager" --no-user-manager
-    host cgroup-v1 "$degraded" \
+    host full "$native"
+    host no-session-bus "$native" --setup "$no_bus"
+    host no-user-manager "$without; no systemd user bus; $rootfs)" \
+        --setup "$no_manager" --no-user-manager
+    host cgroup-v1 "$without; no cgroup v2 at /sys/fs/cgroup; $rootfs)" \
         --append "$legacy systemd.legacy_systemd_cgroup_controller=1"
-    host cgroup-hybrid "$degraded" --append "$legacy"
+    host cgroup-hybrid "$without; cgroup v1 has the controllers; $rootfs)" --append "$legacy"
     host no-landlock 'doctor: missing  Landlock' --append lsm=yama,apparmor
     host userns-off 'blocked: kernel.unprivileged_userns_clone is 0' \
         --setup 'sysctl -qw kernel.unprivileged_userns_clone=0'

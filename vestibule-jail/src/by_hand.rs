@@ -6,9 +6,9 @@ use crate::supervisor::{self, Outbox, Sink, Verdict};
 use crate::trace::Trace;
 use crate::{filter, sys};
 use protocol::{
-    Applied, CpuPercent, Ending, Language, Limits, Measured, MemoryMib, OutOfRange, Outcome,
-    OutputBytes, PidsMax, Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep, TimeoutSeconds,
-    TmpfsMib,
+    Applied, CgroupSource, CpuPercent, Ending, Language, Limits, Measured, MemoryMib, OutOfRange,
+    Outcome, OutputBytes, PidsMax, Refusal, Rootfs, RunSpec, Sandbox, Script, TimedStep,
+    TimeoutSeconds, TmpfsMib,
 };
 use serde::Serialize;
 use std::ffi::OsString;
@@ -103,6 +103,7 @@ fn example(workspace: PathBuf) -> Result<RunSpec, OutOfRange> {
                 tmpfs_mib: TmpfsMib::new(64)?,
             },
             environment: Vec::new(),
+            cgroup: CgroupSource::Find,
         },
         execute: Script {
             language: Language::Python,
@@ -207,6 +208,9 @@ fn read_spec(path: &PathBuf) -> Result<RunSpec, String> {
         serde_json::from_str(&text).map_err(|error| format!("{name}: {error}; {example}"))?;
     let checked = spec.prepare.check().and_then(|()| spec.execute.check());
     checked.map_err(|error| format!("{name}: {error}"))?;
+    if matches!(spec.prepare.cgroup, CgroupSource::FindWith(_) | CgroupSource::Below { .. }) {
+        return Err(format!("{name}: cgroup: only a server asks for that; say \"find\""));
+    }
     Ok(spec)
 }
 
@@ -236,7 +240,7 @@ fn exit_code(ending: &Ending) -> i32 {
     match ending {
         Ending::Exited(code) => i32::from(*code),
         Ending::Killed(signal) => 128 + signal,
-        Ending::OutOfMemory => 128 + 9,
+        Ending::OutOfMemory | Ending::OutOfMemoryOutside => 128 + 9,
         Ending::TimedOut | Ending::Overflow(_) | Ending::InitEnded => STOPPED,
     }
 }

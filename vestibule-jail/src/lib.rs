@@ -3,7 +3,7 @@
 //! Three processes, three parts: [`supervisor`] outside, [`sandbox`] for init inside, [`guest`] for
 //! what becomes the interpreter. [`plan`] is what the first hands to the others, [`control`] what
 //! they say to each other. [`pipe`] is the conversation with the server, [`by_hand`] that with a
-//! person, whose command line [`arguments`] reads. All of it is one thread; `unsafe` stands in [`sys`]
+//! person, whose command line [`arguments`] reads. [`cgroup`] is where the limits of a run are set. All of it is one thread; `unsafe` stands in [`sys`]
 //! only.
 #![cfg(target_os = "linux")]
 #![deny(unsafe_code)]
@@ -12,6 +12,7 @@
 
 pub mod arguments;
 pub mod by_hand;
+pub mod cgroup;
 pub mod control;
 pub mod filter;
 pub mod guest;

@@ -38,7 +38,7 @@ pub fn serve() -> Result<(), FrameError> {
         Err(_) if hung_up(input.0.as_fd()) => return Ok(()),
         Err(refusal) => return sink.event(&Event::Refused(refusal)),
     };
-    sink.event(&Event::Ready(applied))?;
+    sink.event(&Event::Ready(Box::new(applied)))?;
     let script = match next_execute(&mut input, &standing) {
         Ok(Next::Script(script)) => script,
         other => {

@@ -16,6 +16,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Which of them are set as resource limits, since no cgroup does.
     pub stand_ins: StandIns,
+    /// Whether init is born in a cgroup of the run's own.
+    pub own_cgroup: bool,
     /// The guest's environment, as `NAME=value`.
     pub environment: Vec<String>,
     /// The user's ids, mapped to themselves.

@@ -34,6 +34,11 @@ pub fn map_ids(uid: u32, gid: u32) -> nix::Result<()> {
     write("gid_map", format!("{gid} {gid} 1"))
 }
 
+/// Enters a cgroup namespace whose root is the cgroup that this process is in. Linux 4.6.
+pub fn enter_cgroup_namespace() -> nix::Result<()> {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP)
+}
+
 /// Makes the sandbox the first choice of the machine's out-of-memory killer.
 pub fn raise_oom_score() -> nix::Result<()> {
     std::fs::write("/proc/self/oom_score_adj", "1000").map_err(|error| errno(&error))

@@ -113,6 +113,9 @@ fn begin(
 ) -> Result<(Mounter, Vec<PathBuf>), StepError> {
     trace.step(Step::CloseDescriptors, || identity::close_descriptors(keep))?;
     trace.step(Step::MapIds, || identity::map_ids(settings.uid, settings.gid))?;
+    if settings.own_cgroup {
+        trace.step(Step::CgroupNamespace, identity::enter_cgroup_namespace)?;
+    }
     trace.step(Step::OomScore, identity::raise_oom_score)?;
     trace.step(Step::NonDumpable, || nix::sys::prctl::set_dumpable(false))?;
     trace.step(Step::HostName, identity::name_host)?;

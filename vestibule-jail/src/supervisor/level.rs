@@ -1,10 +1,11 @@
 //! What is really in force, control by control, and the level that follows from it.
 
+use crate::cgroup::LimitStates;
 use crate::plan::Settings;
 use crate::procfs;
 use crate::trace::Trace;
 use nix::sys::resource::{Resource, getrlimit, rlim_t};
-use protocol::{Control, ControlState, Isolation, Limit, Rootfs, StandIn, Step};
+use protocol::{Control, ControlState, Isolation, Limit, NoCgroup, Rootfs, StandIn, Step};
 use std::path::Path;
 
 /// Why there is no cgroup of the run's own.
@@ -14,6 +15,7 @@ pub const NO_CGROUP: &str = "no cgroup of the run's own";
 pub fn of(
     settings: &Settings,
     rootfs: &Rootfs,
+    limits: Limited<'_>,
     core_dumps: ControlState,
     trace: &Trace,
 ) -> (Isolation, Vec<(Control, ControlState)>) {
@@ -32,10 +34,10 @@ pub fn of(
     controls.push((Control::NestedNamespaces, optional(trace, Step::ForbidNesting)));
     controls.push((Control::Keyring, optional(trace, Step::JoinKeyring)));
     controls.push((Control::Landlock, landlock(settings.landlock_abi)));
-    controls.push((Control::Cpu, ControlState::Missing(NO_CGROUP.to_owned())));
-    controls.push((Control::Memory, memory(settings)));
-    controls.push((Control::Pids, pids(settings)));
-    (isolation(settings, rootfs), controls)
+    controls.push((Control::Cpu, state(Limit::Cpu, settings, limits)));
+    controls.push((Control::Memory, state(Limit::Memory, settings, limits)));
+    controls.push((Control::Pids, state(Limit::Pids, settings, limits)));
+    (isolation(settings, rootfs, limits), controls)
 }
 
 fn optional(trace: &Trace, step: Step) -> ControlState {
@@ -75,41 +77,52 @@ fn core_dumps_with(pattern: &str, highest: rlim_t) -> ControlState {
     }
 }
 
-fn memory(settings: &Settings) -> ControlState {
-    if settings.stand_ins.data {
-        let what = "RLIMIT_DATA: each process's private memory; shared memory escapes it";
-        ControlState::StandIn(what.to_owned())
-    } else {
-        ControlState::Missing(NO_CGROUP.to_owned())
+/// The reasons why limits are missing: one for all without a cgroup, else one for each.
+type Limited<'a> = Result<&'a LimitStates, Option<&'a NoCgroup>>;
+
+fn missing(limit: Limit, limits: Limited<'_>) -> Option<String> {
+    match limits {
+        Ok(states) => states.missing(limit).map(str::to_owned),
+        Err(reason) => Some(reason.map_or_else(|| NO_CGROUP.to_owned(), NoCgroup::to_string)),
     }
 }
 
-fn pids(settings: &Settings) -> ControlState {
-    if settings.stand_ins.pids {
-        ControlState::StandIn("RLIMIT_NPROC: processes of this sandbox's user".to_owned())
-    } else {
-        ControlState::Missing("RLIMIT_NPROC counts per sandbox from Linux 5.14 on".to_owned())
+/// A limit of the whole sandbox, or what stands in for it.
+fn state(limit: Limit, settings: &Settings, limits: Limited<'_>) -> ControlState {
+    let Some(why) = missing(limit, limits) else { return ControlState::InForce };
+    match limit {
+        Limit::Memory if settings.stand_ins.data => ControlState::StandIn(
+            "RLIMIT_DATA: each process's private memory; shared memory escapes it".to_owned(),
+        ),
+        Limit::Pids if settings.stand_ins.pids => {
+            ControlState::StandIn("RLIMIT_NPROC: processes of this sandbox's user".to_owned())
+        }
+        Limit::Pids => ControlState::Missing(format!(
+            "{why}, and RLIMIT_NPROC counts per sandbox from Linux 5.14 on"
+        )),
+        Limit::Cpu | Limit::Memory => ControlState::Missing(why),
     }
 }
 
-/// Without a cgroup, memory is always named as not applied: shared memory escapes any resource
-/// limit.
-fn isolation(settings: &Settings, rootfs: &Rootfs) -> Isolation {
-    let mut not_applied = vec![Limit::Cpu, Limit::Memory];
-    let mut stand_ins = Vec::new();
-    if settings.stand_ins.pids {
-        stand_ins.push(StandIn::Pids);
-    } else {
-        not_applied.push(Limit::Pids);
-    }
-    if settings.stand_ins.data {
-        stand_ins.push(StandIn::Data);
-    }
+/// What is not held by a cgroup is named. Memory is always named as not applied then: shared memory
+/// escapes any resource limit.
+fn isolation(settings: &Settings, rootfs: &Rootfs, limits: Limited<'_>) -> Isolation {
+    let all = [Limit::Cpu, Limit::Memory, Limit::Pids];
+    let mut reasons: Vec<String> =
+        all.into_iter().filter_map(|limit| missing(limit, limits)).collect();
+    reasons.dedup();
+    let stood_in = |limit: &Limit| *limit == Limit::Pids && settings.stand_ins.pids;
+    let not_applied = all.into_iter().filter(|limit| missing(*limit, limits).is_some());
+    let not_applied = not_applied.filter(|limit| !stood_in(limit)).collect();
+    let stand_ins = [
+        settings.stand_ins.pids.then_some(StandIn::Pids),
+        settings.stand_ins.data.then_some(StandIn::Data),
+    ];
     let rootfs = match rootfs {
         Rootfs::Host => Some("this machine's /usr, read-only".to_owned()),
         Rootfs::Image(_) => None,
     };
-    Isolation::native(not_applied, stand_ins, vec![NO_CGROUP.to_owned()], rootfs)
+    Isolation::native(not_applied, stand_ins.into_iter().flatten().collect(), reasons, rootfs)
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ mod level;
 mod outbox;
 mod pump;
 pub mod rootfs;
+mod running;
 mod script;
 mod workspace;
 
 pub use outbox::{Outbox, Sink};
 pub use pump::Verdict;
 
+use crate::cgroup::{self, Leaf};
 use crate::control::{self, Report};
 use crate::plan::{Plan, Settings, StandIns};
 use crate::sandbox::{self, Ends};
@@ -25,8 +27,12 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
-use nix::unistd::{Pid, pipe2};
-use protocol::{Applied, Interpreters, Refusal, Sandbox, Script, Step, StepError, TimedStep};
+use nix::unistd::pipe2;
+use protocol::{
+    Applied, Interpreters, Limit, NoCgroup, Refusal, RunCgroup, Sandbox, Script, Step, StepError,
+    TimedStep,
+};
+use running::{Caged, Running};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
@@ -38,21 +44,8 @@ pub struct Standing {
     interpreters: Interpreters,
 }
 
-/// A sandbox from the clone on: init, and the supervisor's ends of what it shares with it.
-#[derive(Debug)]
-struct Running {
-    init: Init,
-    control: OwnedFd,
-    stdout: OwnedFd,
-    stderr: OwnedFd,
-}
-
-/// Init as its parent knows it.
-#[derive(Debug)]
-struct Init {
-    pid: Pid,
-    pidfd: OwnedFd,
-}
+/// The cgroup of a run, or why it has none.
+type Own = Result<(Leaf, RunCgroup), NoCgroup>;
 
 /// The supervisor's ends of the pipes.
 struct Outside {
@@ -75,37 +68,89 @@ pub fn prepare(
 ) -> Result<(Standing, Applied), Refusal> {
     trace.refusing(Step::CheckPrivileges, checks::privileges)?;
     let kernel = trace.refusing(Step::CheckKernel, checks::kernel)?;
-    let settings = Settings {
-        limits: sandbox.limits,
-        stand_ins: StandIns { pids: kernel >= (5, 14), data: true },
-        environment: environment::compose(&sandbox.rootfs, &sandbox.environment),
-        uid: nix::unistd::getuid().as_raw(),
-        gid: nix::unistd::getgid().as_raw(),
-        landlock_abi: crate::sys::landlock::abi(),
-    };
     raise_descriptor_limit();
+    let mut own = own_cgroup(sandbox, server, trace);
     let (outside, ends, plan_end) =
         trace.step(Step::MakePipes, make_pipes).map_err(diagnosis::explain_here)?;
-    let cloned = trace.step(Step::Clone, process::clone_init).map_err(diagnosis::explain_here)?;
-    let init = match cloned {
-        Cloned::Supervisor(pid, pidfd) => Init { pid, pidfd },
+    let mut settings = settings(sandbox, kernel, &own);
+    let mut cloned = clone(&own, trace);
+    if let Err(error) = &cloned
+        && own.is_ok()
+    {
+        // Where the cgroup is what stands in the way, the run goes on without.
+        own = without(own, *error);
+        settings = self::settings(sandbox, kernel, &own);
+        cloned = clone(&own, trace);
+    }
+    let (pid, pidfd) = match cloned.map_err(diagnosis::explain_here)? {
+        Cloned::Supervisor(pid, pidfd) => (pid, pidfd),
         Cloned::Init(alone) => {
-            drop(outside);
+            drop((outside, own));
             sandbox::main(&settings, ends, plan_end, alone)
         }
     };
     drop((ends, plan_end));
     let Outside { control, plan, stdout, stderr } = outside;
-    let running = Running { init, control, stdout, stderr };
-    match stand(sandbox, &settings, &running, plan, server, trace) {
+    let (cgroup, leaf) = match own {
+        Ok((leaf, run)) => (Ok(run), Some(leaf)),
+        Err(reason) => (Err(reason), None),
+    };
+    let caged = Caged { pid, pidfd, cgroup: leaf, memory: sandbox.limits.memory_mib };
+    let running = Running { sandbox: caged, control, stdout, stderr };
+    match stand(sandbox, &settings, &running, cgroup, plan, server, trace) {
         Ok((scripts, applied)) => {
             let interpreters = applied.interpreters.clone();
             Ok((Standing { running, scripts, interpreters }, applied))
         }
-        Err(refusal) => {
-            running.init.end();
-            Err(refusal)
-        }
+        Err(refusal) => Err(running.sandbox.refuse(refusal)),
+    }
+}
+
+fn clone(own: &Own, trace: &mut Trace) -> Result<Cloned, StepError> {
+    let folder = own.as_ref().ok().map(|(leaf, _)| leaf.folder().fd());
+    trace.step(Step::Clone, || process::clone_init(folder))
+}
+
+/// Gives a cgroup up that init could not be cloned into.
+fn without(own: Own, error: StepError) -> Own {
+    if let Ok((leaf, _)) = own {
+        let _ = leaf.remove();
+    }
+    Err(NoCgroup::Unusable(error.to_string()))
+}
+
+/// Finds a delegated cgroup and makes the run's own in it. Without one a run goes on.
+fn own_cgroup(sandbox: &Sandbox, server: Option<BorrowedFd<'_>>, trace: &mut Trace) -> Own {
+    let mut reason = NoCgroup::NoHierarchy;
+    let find = || {
+        cgroup::find(&sandbox.cgroup, server).map_err(|why| {
+            reason = why;
+            Errno::ENOENT
+        })
+    };
+    let Some(home) = trace.optional(Step::FindCgroup, find) else { return Err(reason) };
+    let made = trace.step(Step::MakeCgroup, || Leaf::make(&home, &sandbox.limits));
+    let leaf = made.map_err(|error| NoCgroup::Unusable(error.to_string()))?;
+    let run = leaf.folder().path().to_owned();
+    Ok((leaf, RunCgroup { home: home.folder, run, origin: home.origin }))
+}
+
+/// What init has to know, but for the machine's files. A resource limit stands in for each limit that
+/// no cgroup holds.
+fn settings(sandbox: &Sandbox, kernel: (u32, u32), own: &Own) -> Settings {
+    let missing =
+        |limit| own.as_ref().map_or(true, |(leaf, _)| leaf.states().missing(limit).is_some());
+    Settings {
+        limits: sandbox.limits,
+        stand_ins: StandIns {
+            pids: missing(Limit::Pids) && kernel >= (5, 14),
+            data: missing(Limit::Memory),
+        },
+        own_cgroup: own.is_ok(),
+        environment: environment::compose(&sandbox.rootfs, &sandbox.environment),
+        uid: nix::unistd::getuid().as_raw(),
+        gid: nix::unistd::getgid().as_raw(),
+        landlock_abi: crate::sys::landlock::abi(),
     }
 }
 
@@ -140,6 +185,7 @@ fn stand(
     sandbox: &Sandbox,
     settings: &Settings,
     running: &Running,
+    cgroup: Result<RunCgroup, NoCgroup>,
     pipe: OwnedFd,
     server: Option<BorrowedFd<'_>>,
     trace: &mut Trace,
@@ -166,9 +212,13 @@ fn stand(
         Ok(_) => return Err(diagnosis::explain_here(out_of_turn(Step::VerifySandbox))),
         Err(error) => return Err(diagnosis::explain_here(error)),
     };
-    let (isolation, controls) = level::of(settings, &sandbox.rootfs, core_dumps, trace);
+    let limits = match (&running.sandbox.cgroup, &cgroup) {
+        (Some(leaf), _) => Ok(leaf.states()),
+        (None, reason) => Err(reason.as_ref().err()),
+    };
+    let (isolation, controls) = level::of(settings, &sandbox.rootfs, limits, core_dumps, trace);
     let steps = trace.steps().to_vec();
-    Ok((scripts, Applied { isolation, controls, interpreters, cgroup: None, steps }))
+    Ok((scripts, Applied { isolation, controls, interpreters, cgroup, steps }))
 }
 
 type Received = nix::Result<Option<(Report, Option<OwnedFd>)>>;
@@ -212,15 +262,6 @@ fn out_of_turn(due: Step) -> StepError {
     StepError { step: due, errno: libc::ECHILD }
 }
 
-impl Init {
-    /// Kills init, and with it everything in its PID namespace, and waits until all of it is gone.
-    fn end(&self) {
-        // It may be gone already, which is as good.
-        let _ = process::kill(self.pidfd.as_fd());
-        while nix::sys::wait::waitpid(self.pid, None) == Err(Errno::EINTR) {}
-    }
-}
-
 impl Standing {
     /// Waits until init has confined itself too: only then does all hold that `applied` says. A run
     /// that starts at once need not wait, since a failure comes up in it, and the guest reads back
@@ -246,10 +287,7 @@ impl Standing {
                 applied.steps = trace.steps().to_vec();
                 Ok((self, applied))
             }
-            Err(error) => {
-                self.discard();
-                Err(diagnosis::explain_here(error))
-            }
+            Err(error) => Err(self.running.sandbox.refuse(diagnosis::explain_here(error))),
         }
     }
 
@@ -267,8 +305,7 @@ impl Standing {
     ) -> Result<Verdict, Refusal> {
         let started = Instant::now();
         if let Err(refusal) = self.start(script, trace) {
-            self.discard();
-            return Err(refusal);
+            return Err(self.running.sandbox.refuse(refusal));
         }
         let Standing { running, scripts, .. } = self;
         // The kernel waits for all processors when a clone that is attached nowhere goes: here that
@@ -288,12 +325,12 @@ impl Standing {
 
     /// Init's pidfd, which becomes readable when it ends.
     pub fn init(&self) -> BorrowedFd<'_> {
-        self.running.init.pidfd.as_fd()
+        self.running.sandbox.init()
     }
 
     /// Ends a sandbox that is not wanted any more.
     pub fn discard(self) {
-        self.running.init.end();
+        self.running.sandbox.end();
     }
 }
 

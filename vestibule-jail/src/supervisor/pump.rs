@@ -1,8 +1,10 @@
 //! The watch over a run: output, refused calls, the deadline, the server's hang-up, init's end.
 
 use super::denials::Denials;
+use super::diagnosis;
 use super::outbox::Sink;
-use super::{Running, diagnosis};
+use super::running::{Caged, Running};
+use crate::cgroup::{KilledAt, Leaf, Measurements};
 use crate::control::{self, Report};
 use crate::trace::Trace;
 use nix::errno::Errno;
@@ -11,7 +13,8 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 use protocol::{
-    Ending, Measured, Outcome, Refusal, Script, Step, StepError, Stream, StreamTotals, Usage,
+    Ending, LimitHit, Measured, Outcome, Refusal, Script, Step, StepError, Stream, StreamTotals,
+    Usage,
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -95,7 +98,7 @@ pub(super) fn watch(
     sink: &mut Sink,
     trace: &mut Trace,
 ) -> Result<Verdict, Refusal> {
-    let Running { init, control, stdout, stderr } = running;
+    let Running { sandbox, control, stdout, stderr } = running;
     let output =
         |stream, pipe| Output { stream, pipe: Some(pipe), totals: StreamTotals::default() };
     let mut watch = Watch {
@@ -111,10 +114,10 @@ pub(super) fn watch(
         buffer: vec![0; CHUNK],
     };
     let cause = watch.until_the_end();
-    init.end();
+    sandbox.kill();
     let wall = started.elapsed();
     watch.drain();
-    watch.conclude(cause, wall)
+    watch.conclude(cause, wall, sandbox)
 }
 
 impl Watch<'_> {
@@ -284,14 +287,29 @@ impl Watch<'_> {
         }
     }
 
-    fn conclude(mut self, cause: Cause, wall: Duration) -> Result<Verdict, Refusal> {
-        let step = Step::Exec;
+    fn conclude(
+        mut self,
+        cause: Cause,
+        wall: Duration,
+        sandbox: Caged,
+    ) -> Result<Verdict, Refusal> {
+        let measured = sandbox.cgroup.as_ref().map(Leaf::measure);
+        let killed = measured.as_ref().and_then(|measured| measured.killed);
+        let refuse = |error| Err(diagnosis::explain_here(error));
         let ending = match cause {
-            Cause::HungUp => return Ok(Verdict::Abandoned),
-            Cause::Failed(error) => return Err(diagnosis::explain_here(error)),
-            Cause::Guest(_) | Cause::InitEnded if !self.guest_ready => {
-                return Err(diagnosis::explain_here(StepError { step, errno: libc::ECHILD }));
+            Cause::HungUp => {
+                sandbox.clear();
+                return Ok(Verdict::Abandoned);
             }
+            Cause::Failed(error) => return refuse(error).map_err(|seen| sandbox.refuse(seen)),
+            Cause::Guest(_) | Cause::InitEnded if !self.guest_ready => {
+                let error = StepError { step: Step::Exec, errno: libc::ECHILD };
+                return refuse(error).map_err(|seen| sandbox.refuse(seen));
+            }
+            // The first process that is killed for memory takes the whole sandbox with it, whatever
+            // was seen of that first.
+            _ if killed == Some(KilledAt::Own) => Ending::OutOfMemory,
+            _ if killed == Some(KilledAt::Outside) => Ending::OutOfMemoryOutside,
             // Whether a flood was still going on when it was noticed is a matter of chance; the
             // verdict must not be.
             Cause::Guest(_) | Cause::Overflow if self.has_overflowed() => {
@@ -301,15 +319,17 @@ impl Watch<'_> {
             Cause::Overflow | Cause::InitEnded => Ending::InitEnded,
             Cause::TimedOut => Ending::TimedOut,
         };
+        sandbox.clear();
         self.denials.close();
+        let (usage, limits_hit) = used(wall, measured);
         let [stdout, stderr] = self.outputs.map(|output| output.totals);
         let (denied, denied_stopped) = self.denials.into_result();
         Ok(Verdict::Ended(Box::new(Outcome {
             ending,
             stdout,
             stderr,
-            usage: usage(wall),
-            limits_hit: Vec::new(),
+            usage,
+            limits_hit,
             denied,
             denied_stopped,
             steps: self.trace.take(),
@@ -325,15 +345,17 @@ fn ending_of(status: i32) -> Ending {
     }
 }
 
-/// Without a cgroup of the run's own, wall time is all that the guest cannot forge.
-fn usage(wall: Duration) -> Usage {
+/// What the run used, and the limits it ran into. Without a cgroup of the run's own, wall time is all
+/// that the guest cannot forge.
+fn used(wall: Duration, measured: Option<Measurements>) -> (Usage, Vec<LimitHit>) {
     let missing = || Measured::Missing(super::level::NO_CGROUP.to_owned());
-    Usage {
-        wall_us: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
-        cpu_us: missing(),
-        mem_peak_bytes: missing(),
-        pids_peak: missing(),
-    }
+    let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+    let Some(measured) = measured else {
+        let (cpu_us, mem_peak_bytes, pids_peak) = (missing(), missing(), missing());
+        return (Usage { wall_us, cpu_us, mem_peak_bytes, pids_peak }, Vec::new());
+    };
+    let Measurements { cpu_us, mem_peak_bytes, pids_peak, limits_hit, .. } = measured;
+    (Usage { wall_us, cpu_us, mem_peak_bytes, pids_peak }, limits_hit)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 pub mod descriptors;
+pub mod files;
 pub mod landlock;
 pub mod mount;
 pub mod network;

@@ -28,13 +28,17 @@ pub const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWCGROUP;
 
-/// Clones the calling process into new namespaces of all seven kinds, as `clone3(2)` with
-/// `CLONE_PIDFD`. Linux 5.3. Memory is copied, as by `fork`.
+/// `CLONE_INTO_CGROUP` of `linux/sched.h`; the constant of `libc` has the wrong sign.
+const INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// Clones the calling process into new namespaces of all seven kinds and into the cgroup whose folder
+/// is given, as `clone3(2)` with `CLONE_PIDFD` (Linux 5.3) and `CLONE_INTO_CGROUP` (Linux 5.7). Memory
+/// is copied, as by `fork`.
 ///
 /// # Errors
-/// The errno of `clone3(2)`, or of reading `/proc/self/task`; `EDEADLK` if the process has more than one thread: the child would
-/// see no other, and would wait for ever for a lock that another one held.
-pub fn clone_init() -> nix::Result<Cloned> {
+/// The errno of `clone3(2)`, or of reading `/proc/self/task`; `EDEADLK` if the process has more than
+/// one thread: the child would see no other, and would wait for ever for a lock that another one held.
+pub fn clone_init(cgroup: Option<BorrowedFd<'_>>) -> nix::Result<Cloned> {
     if threads()? != 1 {
         return Err(Errno::EDEADLK);
     }
@@ -43,6 +47,10 @@ pub fn clone_init() -> nix::Result<Cloned> {
     // SAFETY: `clone_args` is plain data for which all zeroes is a valid value.
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
     args.flags = flags as u64;
+    if let Some(folder) = cgroup {
+        args.flags |= INTO_CGROUP;
+        args.cgroup = folder.as_raw_fd() as u64;
+    }
     args.pidfd = (&raw mut pidfd) as u64;
     args.exit_signal = libc::SIGCHLD as u64;
     // SAFETY: without CLONE_VM the child runs on a copy of this stack; `args` is valid, and `pidfd`
@@ -53,6 +61,25 @@ pub fn clone_init() -> nix::Result<Cloned> {
         pid => Ok(Cloned::Supervisor(Pid::from_raw(pid as i32), unsafe {
             OwnedFd::from_raw_fd(pidfd)
         })),
+    }
+}
+
+/// Starts a child on a copy of this process, which has a single thread, as `fork(2)` does. It ends
+/// after `life`.
+///
+/// # Errors
+/// The errno of `fork(2)`, or of reading `/proc/self/task`; `EDEADLK` as for [`clone_init`].
+pub fn start_copy(life: impl FnOnce()) -> nix::Result<Pid> {
+    if threads()? != 1 {
+        return Err(Errno::EDEADLK);
+    }
+    // SAFETY: there is a single thread, so no lock can be held by another one.
+    match unsafe { nix::unistd::fork() }? {
+        nix::unistd::ForkResult::Parent { child } => Ok(child),
+        nix::unistd::ForkResult::Child => {
+            life();
+            exit_now(0)
+        }
     }
 }
 

@@ -18,7 +18,7 @@ struct Facts {
     exit_code: Option<i32>,
     /// Whether the timeout ended the run.
     timed_out: bool,
-    /// Whether the memory limit ended the run.
+    /// Whether the kernel ended the run for memory, at its limit or outside it.
     out_of_memory: bool,
     /// The signal that killed the main process.
     signal: Option<String>,

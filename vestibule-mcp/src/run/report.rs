@@ -114,7 +114,7 @@ impl Report {
         match &self.ended {
             Ended::Reported(Ending::Exited(code)) => Some(i32::from(*code)),
             Ended::Reported(Ending::Killed(signal)) => Some(128 + signal),
-            Ended::Reported(Ending::OutOfMemory) => Some(137),
+            Ended::Reported(Ending::OutOfMemory | Ending::OutOfMemoryOutside) => Some(137),
             Ended::Reported(Ending::TimedOut | Ending::Overflow(_) | Ending::InitEnded) => Some(-1),
             Ended::Stopped(_) => Some(-1),
             Ended::NotStarted { .. } => None,
@@ -126,9 +126,9 @@ impl Report {
         self.ended == Ended::Reported(Ending::TimedOut)
     }
 
-    /// Whether the memory cap ended it.
+    /// Whether the kernel ended it for memory.
     pub fn out_of_memory(&self) -> bool {
-        self.ended == Ended::Reported(Ending::OutOfMemory)
+        matches!(self.ended, Ended::Reported(Ending::OutOfMemory | Ending::OutOfMemoryOutside))
     }
 
     /// The name of the signal that killed the main process.

@@ -55,6 +55,10 @@ fn head(report: &Report) -> Option<String> {
             "[out of memory: the kernel ended the sandbox at its {} MiB limit]",
             report.memory
         )),
+        Ended::Reported(Ending::OutOfMemoryOutside) => Some(
+            "[out of memory: not at the sandbox's own limit; the machine, or a limit above, ran out]"
+                .to_owned(),
+        ),
         _ => None,
     }
 }

@@ -20,6 +20,7 @@ fn sandbox() -> Sandbox {
             tmpfs_mib: TmpfsMib::new(1).unwrap(),
         },
         environment: vec![],
+        cgroup: protocol::CgroupSource::default(),
     }
 }
 

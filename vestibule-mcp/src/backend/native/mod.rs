@@ -1,5 +1,6 @@
 //! The native sandbox: a client of `vestibule-jail`.
 
+mod cgroup;
 mod greeting;
 mod session;
 
@@ -9,6 +10,7 @@ use crate::config::Config;
 use crate::escape;
 use crate::run::admission::Slot;
 use crate::run::output::Output;
+use cgroup::Cgroups;
 use protocol::frame::{self, FrameError, ToServer};
 use protocol::{
     Applied, Cause, Event, Hello, Isolation, Language, Refusal, Request, Retry, Sandbox, Script,
@@ -16,6 +18,7 @@ use protocol::{
 use session::Session;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +36,7 @@ const REASON: usize = 1000;
 pub struct Native {
     jail: Option<PathBuf>,
     environment: Vec<(&'static str, OsString)>,
+    cgroups: Arc<Cgroups>,
 }
 
 /// A sandbox that stands.
@@ -44,7 +48,11 @@ pub struct Prepared {
 impl Native {
     /// The backend of these settings.
     pub fn new(config: &Config) -> Native {
-        Native { jail: config.jail.clone(), environment: config.bus_environment.clone() }
+        Native {
+            jail: config.jail.clone(),
+            environment: config.bus_environment.clone(),
+            cgroups: Arc::default(),
+        }
     }
 
     /// Builds a sandbox in which `language` can run.
@@ -74,15 +82,21 @@ impl Native {
         slot: Slot,
     ) -> Result<(Prepared, PathBuf, Hello), Failure> {
         let jail = locate::helper(self.jail.as_deref()).map_err(Failure::Refused)?;
-        let request = frame::encode_request(&Request::Prepare(sandbox.clone()))
+        let turn = self.cgroups.turn().await;
+        let sandbox = Sandbox { cgroup: turn.source.clone(), ..sandbox.clone() };
+        let request = frame::encode_request(&Request::Prepare(sandbox))
             .map_err(|error| broken(&jail, &error.to_string()))?;
-        let mut session =
-            Session::start(&jail, &self.environment, slot).map_err(Failure::Refused)?;
+        let started = Session::start(&jail, &self.environment, self.cgroups.clone(), slot);
+        let mut session = started.map_err(Failure::Refused)?;
         // A helper that refuses or dies may not read this; what it says tells more than the pipe.
         let _ = session.send(&[frame::encode_hello(&Hello::ours()), request].concat()).await;
         let answer = tokio::time::timeout(PREPARE, applied(&mut session, &jail)).await;
         match answer {
-            Ok(Ok((applied, hello))) => Ok((Prepared { session, applied }, jail, hello)),
+            Ok(Ok((applied, hello))) => {
+                turn.learn(&applied.cgroup).await;
+                session.has_cgroup(applied.cgroup.as_ref().ok().map(|cgroup| cgroup.run.clone()));
+                Ok((Prepared { session, applied }, jail, hello))
+            }
             Ok(Err(Failure::Broken(mut refusal))) => {
                 refusal.what.push_str(&session.end().await);
                 Err(Failure::Broken(refusal))
@@ -104,7 +118,7 @@ async fn applied(session: &mut Session, jail: &Path) -> Result<(Applied, Hello),
     };
     greeting::check(&hello, jail).map_err(Failure::Refused)?;
     match next(session, jail).await? {
-        ToServer::Event(Event::Ready(applied)) => Ok((applied, hello)),
+        ToServer::Event(Event::Ready(applied)) => Ok((*applied, hello)),
         ToServer::Event(Event::Refused(refusal)) => Err(Failure::Refused(one_line(refusal))),
         other => Err(out_of_order(jail, "Ready or Refused", &other)),
     }

@@ -1,5 +1,6 @@
 //! One helper process: started, spoken to in frames, ended.
 
+use super::cgroup::{self, Cgroups};
 use crate::backend::{kill, locate};
 use crate::escape;
 use crate::run::admission::Slot;
@@ -7,8 +8,9 @@ use protocol::frame::{Direction, FrameError, HEADER_LEN, Header, ToServer};
 use protocol::{Cause, Refusal, Retry};
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
@@ -32,6 +34,8 @@ struct Process {
     child: Child,
     requests: ChildStdin,
     slot: Slot,
+    cgroups: Arc<Cgroups>,
+    cgroup: Option<PathBuf>,
 }
 
 impl Session {
@@ -40,6 +44,7 @@ impl Session {
     pub fn start(
         jail: &Path,
         environment: &[(&'static str, OsString)],
+        cgroups: Arc<Cgroups>,
         slot: Slot,
     ) -> Result<Session, Refusal> {
         let mut command = Command::new(jail);
@@ -61,8 +66,15 @@ impl Session {
             return Err(not_started(jail, &io::ErrorKind::BrokenPipe.into()));
         };
         tokio::spawn(log_diagnostics(diagnostics));
-        let process = Some(Process { child, requests, slot });
+        let process = Some(Process { child, requests, slot, cgroups, cgroup: None });
         Ok(Session { process, events: BufReader::new(events) })
+    }
+
+    /// Remembers the cgroup that the helper has made: it goes with the helper, or after it.
+    pub fn has_cgroup(&mut self, folder: Option<PathBuf>) {
+        if let Some(process) = &mut self.process {
+            process.cgroup = folder;
+        }
     }
 
     /// Sends frames.
@@ -100,9 +112,10 @@ impl Drop for Session {
 }
 
 impl Process {
-    /// Closes the pipe, waits for the process, kills it if it does not end.
+    /// Closes the pipe, waits for the process, kills it if it does not end, and removes what it has
+    /// left. The slot is kept until then.
     async fn end(self, patience: Duration) -> Option<ExitStatus> {
-        let Process { mut child, requests, slot } = self;
+        let Process { mut child, requests, slot, cgroups, cgroup } = self;
         drop(requests);
         let leader = child.id();
         let ended = match tokio::time::timeout(patience, child.wait()).await {
@@ -114,7 +127,15 @@ impl Process {
                 child.wait().await
             }
         };
-        drop(slot);
+        let cleanly = ended.as_ref().is_ok_and(ExitStatus::success);
+        let named = cgroup.filter(|folder| folder.exists());
+        if let (Some(helper), true) = (leader, named.is_some() || !cleanly) {
+            tokio::spawn(async move {
+                let home = cgroups.home().await;
+                cgroup::clear(named, home, helper).await;
+                drop(slot);
+            });
+        }
         ended.ok()
     }
 }

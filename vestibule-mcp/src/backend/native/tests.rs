@@ -41,6 +41,7 @@ impl Fake {
         let native = Native {
             jail: Some(self.folder.join("vestibule-jail")),
             environment: vec![("XDG_RUNTIME_DIR", "/run/user/1".into())],
+            cgroups: Arc::default(),
         };
         let slot = self.admission.slot().await.unwrap();
         native.prepare(&sandbox(), Language::Bash, slot).await
@@ -91,6 +92,7 @@ fn sandbox() -> Sandbox {
             tmpfs_mib: TmpfsMib::new(1).unwrap(),
         },
         environment: vec![],
+        cgroup: protocol::CgroupSource::default(),
     }
 }
 
@@ -103,13 +105,13 @@ fn ready() -> Vec<u8> {
         language: Language::Bash,
         path: Measured::Value(PathBuf::from("/usr/bin/bash")),
     };
-    frame::encode_event(&Event::Ready(Applied {
+    frame::encode_event(&Event::Ready(Box::new(Applied {
         isolation: Isolation::native(vec![], vec![], vec![], None),
         controls: vec![],
         interpreters: Interpreters(vec![bash]),
-        cgroup: None,
+        cgroup: Err(protocol::NoCgroup::NoUserManager),
         steps: vec![],
-    }))
+    })))
     .unwrap()
 }
 
@@ -198,7 +200,11 @@ async fn another_version_is_refused() {
 #[tokio::test]
 async fn a_language_without_interpreter_is_refused() {
     let fake = Fake::new("interpreter", &[hello(), ready()], HANG);
-    let native = Native { jail: Some(fake.folder.join("vestibule-jail")), environment: vec![] };
+    let native = Native {
+        jail: Some(fake.folder.join("vestibule-jail")),
+        environment: vec![],
+        cgroups: Arc::default(),
+    };
     let slot = fake.admission.slot().await.unwrap();
     match native.prepare(&sandbox(), Language::Node, slot).await {
         Err(Failure::Refused(refusal)) => {

@@ -174,13 +174,13 @@ mod tests {
         async fn the_probe_waits_for_the_end_of_its_helper() {
             let folder = std::env::temp_dir().join(format!("doctor-{}", std::process::id()));
             fs::create_dir(&folder).unwrap();
-            let ready = Event::Ready(Applied {
+            let ready = Event::Ready(Box::new(Applied {
                 isolation: Isolation::native(vec![], vec![], vec![], None),
                 controls: vec![],
                 interpreters: Interpreters::default(),
-                cgroup: None,
+                cgroup: Err(protocol::NoCgroup::NoUserManager),
                 steps: vec![],
-            });
+            }));
             let frames =
                 [frame::encode_hello(&Hello::ours()), frame::encode_event(&ready).unwrap()];
             fs::write(folder.join("frames"), frames.concat()).unwrap();

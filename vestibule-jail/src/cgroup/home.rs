@@ -1,0 +1,95 @@
+//! A delegated cgroup made ready for runs: our processes in a leaf of their own, the controllers on.
+
+use super::folder::Folder;
+use super::run;
+use nix::errno::Errno;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkdir};
+use protocol::NoCgroup;
+use std::path::Path;
+
+/// The leaf for the server and its supervisors, which must not count as the guest's.
+const SUPERVISORS: &str = "mcp-sandbox-supervisors";
+
+/// What a run is limited by.
+const CONTROLLERS: [&str; 3] = ["memory", "cpu", "pids"];
+
+/// Moves `ours` to a leaf of `path` and turns the controllers on for its other leaves: the kernel
+/// gives controllers to the children of a cgroup without processes only. Clears away what servers
+/// that are dead have left.
+///
+/// # Errors
+/// What stands in the way; all is as it was then.
+pub fn prepare(path: &Path, ours: &[Pid]) -> Result<(), NoCgroup> {
+    let home = Folder::open(path).map_err(|errno| unusable("open", path, errno))?;
+    let offered = home.read("cgroup.controllers").unwrap_or_default();
+    if !CONTROLLERS.iter().any(|name| offers(&offered, name)) {
+        return Err(NoCgroup::NoControllers);
+    }
+    let leaf = path.join(SUPERVISORS);
+    match mkdir(&leaf, Mode::from_bits_truncate(0o755)) {
+        Ok(()) | Err(Errno::EEXIST) => {}
+        Err(errno) => return Err(unusable("mkdir", &leaf, errno)),
+    }
+    let moved = Folder::open(&leaf).and_then(|leaf| move_to(&leaf, ours));
+    let done = moved.map_err(|errno| unusable("cgroup.procs", &leaf, errno));
+    let done = done.and_then(|()| {
+        turn_on(&home, &offered).map_err(|errno| match errno {
+            Errno::EBUSY => NoCgroup::Unusable("it holds processes of others".to_owned()),
+            errno => unusable("cgroup.subtree_control", path, errno),
+        })
+    });
+    if done.is_err() {
+        // Neither can be helped if it fails: an empty leaf stays, or our processes in it.
+        let _ = move_to(&home, ours);
+        let _ =
+            nix::unistd::unlinkat(home.fd(), SUPERVISORS, nix::unistd::UnlinkatFlags::RemoveDir);
+        return done;
+    }
+    run::sweep(path);
+    Ok(())
+}
+
+fn offers(controllers: &str, name: &str) -> bool {
+    controllers.split_whitespace().any(|offered| offered == name)
+}
+
+fn move_to(folder: &Folder, processes: &[Pid]) -> nix::Result<()> {
+    for process in processes {
+        match folder.write("cgroup.procs", &process.to_string()) {
+            // It has ended meanwhile.
+            Ok(()) | Err(Errno::ESRCH) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// Turns on what is offered of the controllers, each by itself: one that vanishes must not take the
+/// others with it.
+fn turn_on(home: &Folder, offered: &str) -> nix::Result<()> {
+    for name in CONTROLLERS.iter().filter(|name| offers(offered, name)) {
+        match home.write("cgroup.subtree_control", &format!("+{name}")) {
+            // It was there a moment ago. The run's own limits tell what is missing.
+            Ok(()) | Err(Errno::ENOENT | Errno::EINVAL) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+fn unusable(what: &str, path: &Path, errno: Errno) -> NoCgroup {
+    NoCgroup::Unusable(format!("{what} {}: {}", path.display(), errno.desc()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_is_offered_by_its_whole_name() {
+        assert!(offers("cpuset cpu io memory pids", "cpu"));
+        assert!(!offers("cpuset io", "cpu"));
+        assert!(!offers("", "memory"));
+    }
+}

@@ -1,0 +1,282 @@
+//! The cgroup of one run: made, limited, read, ended.
+
+use super::Home;
+use super::folder::Folder;
+use crate::procfs;
+use nix::errno::Errno;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkdir};
+use protocol::{Limit, LimitHit, Limits, Measured, RunCgroup};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// The period of the CPU limit, in microseconds: the kernel's default.
+const PERIOD: u64 = 100_000;
+
+/// How often a cgroup is tried to be removed, and the pause between two tries: the kernel lets go of
+/// the last process a little after its parent has seen it end.
+const REMOVALS: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// The cgroup of one run.
+#[derive(Debug)]
+pub struct Leaf {
+    folder: Folder,
+    states: LimitStates,
+    pids_max: u32,
+}
+
+/// For each limit that is not in force, why.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LimitStates(Vec<(Limit, String)>);
+
+/// What the kernel counted in a run's cgroup.
+#[derive(Debug)]
+pub struct Measurements {
+    /// CPU time in microseconds.
+    pub cpu_us: Measured<u64>,
+    /// Peak memory in bytes.
+    pub mem_peak_bytes: Measured<u64>,
+    /// Peak number of processes and threads.
+    pub pids_peak: Measured<u64>,
+    /// The limits that were run into.
+    pub limits_hit: Vec<LimitHit>,
+    /// Whether the kernel killed a process for memory, and at whose limit.
+    pub killed: Option<KilledAt>,
+}
+
+/// Whose memory limit the kernel killed a process at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KilledAt {
+    /// The run's own.
+    Own,
+    /// One above, or the machine's end.
+    Outside,
+}
+
+impl LimitStates {
+    /// Why a limit is not in force.
+    pub fn missing(&self, limit: Limit) -> Option<&str> {
+        self.0.iter().find(|(missing, _)| *missing == limit).map(|(_, why)| why.as_str())
+    }
+}
+
+impl Leaf {
+    /// Makes a cgroup below `home` and limits it.
+    ///
+    /// # Errors
+    /// The errno of making or opening the folder. A limit that cannot be set is no error.
+    pub fn make(home: &Home, limits: &Limits) -> nix::Result<Leaf> {
+        let path = home.folder.join(name(home.owner));
+        let mode = Mode::from_bits_truncate(0o755);
+        match mkdir(&path, mode) {
+            // Of a dead supervisor that had this process id, and the same server.
+            Err(Errno::EEXIST) => {
+                end(&path)?;
+                mkdir(&path, mode)?;
+            }
+            made => made?,
+        }
+        let folder = Folder::open(&path)?;
+        let states = set(&folder, limits);
+        Ok(Leaf { folder, states, pids_max: limits.pids_max.get() })
+    }
+
+    /// Its folder.
+    pub fn folder(&self) -> &Folder {
+        &self.folder
+    }
+
+    /// Which limits are in force.
+    pub fn states(&self) -> &LimitStates {
+        &self.states
+    }
+
+    /// Kills everything in it. Before Linux 5.14, which brought `cgroup.kill`, the end of init does.
+    pub fn kill(&self) {
+        let _ = self.folder.write("cgroup.kill", "1");
+    }
+
+    /// Reads what the run used, once nothing of it is left.
+    pub fn measure(&self) -> Measurements {
+        let stat = self.folder.read("cpu.stat").unwrap_or_default();
+        let keyed = |name| super::folder::keyed(&stat, name);
+        let mut limits_hit = Vec::new();
+        if let (Some(throttled @ 1..), Some(periods)) = (keyed("nr_throttled"), keyed("nr_periods"))
+        {
+            limits_hit.push(LimitHit::Cpu { throttled, periods });
+        }
+        if self.folder.keyed("pids.events", "max").is_ok_and(|refused| refused > 0) {
+            limits_hit.push(LimitHit::Pids(self.pids_max));
+        }
+        let cpu = keyed("usage_usec").ok_or(Errno::ENODATA);
+        Measurements {
+            cpu_us: measured(cpu, "cpu.stat cannot be read"),
+            mem_peak_bytes: measured(
+                self.folder.number("memory.peak"),
+                self.states.missing(Limit::Memory).unwrap_or("Linux 5.19+ needed"),
+            ),
+            pids_peak: measured(
+                self.folder.number("pids.peak"),
+                self.states.missing(Limit::Pids).unwrap_or("Linux 6.1+ needed"),
+            ),
+            limits_hit,
+            killed: self.killed(),
+        }
+    }
+
+    /// Whether the kernel has killed a process for memory. `oom` counts what reached this limit,
+    /// `oom_kill` also what died at another one.
+    pub fn killed(&self) -> Option<KilledAt> {
+        let events = self.folder.read("memory.events").unwrap_or_default();
+        let counted = |name| super::folder::keyed(&events, name).unwrap_or(0) > 0;
+        counted("oom_kill").then(|| if counted("oom") { KilledAt::Own } else { KilledAt::Outside })
+    }
+
+    /// Removes it, once nothing of the run is left.
+    ///
+    /// # Errors
+    /// The errno of `rmdir(2)` of the last try.
+    pub fn remove(self) -> nix::Result<()> {
+        let Leaf { folder, .. } = self;
+        remove(folder.path())
+    }
+}
+
+fn measured(value: nix::Result<u64>, why_not: &str) -> Measured<u64> {
+    value.map_or_else(|_| Measured::Missing(why_not.to_owned()), Measured::Value)
+}
+
+/// Sets the limits and reads them back.
+fn set(folder: &Folder, limits: &Limits) -> LimitStates {
+    let bytes = u64::from(limits.memory_mib.get()) << 20;
+    let quota = u64::from(limits.cpu_percent.get()) * PERIOD / 100;
+    let limit = |limit, result: Result<(), String>| result.err().map(|why| (limit, why));
+    let missing = [
+        limit(Limit::Cpu, hold(folder, "cpu.max", &format!("{quota} {PERIOD}"))),
+        limit(Limit::Memory, memory(folder, bytes)),
+        limit(Limit::Pids, hold(folder, "pids.max", &limits.pids_max.to_string())),
+    ];
+    LimitStates(missing.into_iter().flatten().collect())
+}
+
+/// The memory limit: no swap on top, and the first kill ends the whole sandbox.
+fn memory(folder: &Folder, bytes: u64) -> Result<(), String> {
+    hold(folder, "memory.max", &bytes.to_string())?;
+    hold(folder, "memory.oom.group", "1")?;
+    match hold(folder, "memory.swap.max", "0") {
+        // A kernel that does not count swap has no such file; without swap none is needed.
+        Err(_) if has_no_swap() => Ok(()),
+        held => held,
+    }
+}
+
+fn has_no_swap() -> bool {
+    procfs::read(Path::new("/proc/swaps")).is_ok_and(|text| text.lines().count() <= 1)
+}
+
+/// Writes a value and reads it back.
+fn hold(folder: &Folder, name: &str, value: &str) -> Result<(), String> {
+    let controller = name.split('.').next().unwrap_or(name);
+    match folder.write(name, value) {
+        Ok(()) => {}
+        Err(Errno::ENOENT) => return Err(format!("{controller} is not delegated")),
+        Err(errno) => return Err(format!("{name} cannot be set: {}", errno.desc())),
+    }
+    match folder.read(name) {
+        Ok(now) if now == value => Ok(()),
+        Ok(now) => Err(format!("{name} is {now} instead of {value}")),
+        Err(errno) => Err(format!("{name} cannot be read: {}", errno.desc())),
+    }
+}
+
+/// The name of the cgroup of a run that `owner` answers for.
+fn name(owner: Pid) -> String {
+    let started = start_time(owner).unwrap_or(0);
+    RunCgroup::name(owner.as_raw().cast_unsigned(), started, std::process::id())
+}
+
+/// When a process was started, in clock ticks since boot: the 22nd field of proc_pid_stat(5).
+fn start_time(process: Pid) -> Option<u64> {
+    let text = procfs::read(&Path::new("/proc").join(process.to_string()).join("stat")).ok()?;
+    start_time_in(&text)
+}
+
+fn start_time_in(stat: &str) -> Option<u64> {
+    // The second field is the program's name, in brackets, and may hold anything.
+    let (_, after) = stat.rsplit_once(") ")?;
+    after.split(' ').nth(19)?.parse().ok()
+}
+
+/// Removes what dead owners have left below `home`.
+pub fn sweep(home: &Path) {
+    let Ok(entries) = fs::read_dir(home) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_left_over) {
+            // Tried again by the next that comes along.
+            let _ = end(&path);
+        }
+    }
+}
+
+/// Whether a name is that of a run whose owner is dead.
+fn is_left_over(name: &str) -> bool {
+    let Some(name) = RunCgroup::parse_name(name) else { return false };
+    let owner = Pid::from_raw(name.owner.cast_signed());
+    start_time(owner) != Some(name.started)
+}
+
+/// Kills what is in a cgroup and removes it.
+fn end(path: &Path) -> nix::Result<()> {
+    let _ = Folder::open(path).and_then(|folder| folder.write("cgroup.kill", "1"));
+    remove(path)
+}
+
+fn remove(path: &Path) -> nix::Result<()> {
+    let mut tries = 0;
+    loop {
+        match fs::remove_dir(path).map_err(|error| crate::plan::errno(&error)) {
+            Err(Errno::EBUSY) if tries < REMOVALS => std::thread::sleep(PAUSE),
+            Ok(()) | Err(Errno::ENOENT) => return Ok(()),
+            Err(errno) => return Err(errno),
+        }
+        tries += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_time_is_read_past_any_name() {
+        let fields: Vec<String> = (4..=30).map(|field| field.to_string()).collect();
+        let stat = format!("12 (a) b) 7 (x) S {}", fields.join(" "));
+        assert_eq!(start_time_in(&stat), Some(22));
+        assert!(start_time(nix::unistd::getpid()).is_some_and(|time| time > 0));
+    }
+
+    #[test]
+    fn only_runs_of_the_dead_are_left_over() {
+        let own = nix::unistd::getpid();
+        assert!(!is_left_over(&name(own)));
+        let other_time = start_time(own).unwrap() + 1;
+        let of = |owner, started| RunCgroup::name(owner, started, 77);
+        assert!(is_left_over(&of(std::process::id(), other_time)), "a process id used again");
+        assert!(is_left_over(&of(4_194_304, 5)), "no such process");
+        assert!(!is_left_over("mcp-sandbox-supervisors"));
+    }
+
+    #[test]
+    fn a_limit_that_is_not_there_is_named() {
+        let place = std::env::temp_dir().join(format!("vestibule-leaf-{}", std::process::id()));
+        fs::create_dir(&place).unwrap();
+        let folder = Folder::open(&place).unwrap();
+        assert_eq!(hold(&folder, "cpu.max", "1 2"), Err("cpu is not delegated".to_owned()));
+        fs::write(place.join("pids.max"), "max\n").unwrap();
+        assert_eq!(hold(&folder, "pids.max", "128"), Ok(()));
+        fs::remove_dir_all(place).unwrap();
+    }
+}
