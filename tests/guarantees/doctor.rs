@@ -33,6 +33,16 @@ fn a_machine_that_works() -> Outcome {
     for word in ["native", "python", "bash", "node", "vestibule-jail", "ok"] {
         assert!(text.contains(word), "{word} is missing in {text}");
     }
+    // Each prerequisite has a row, whatever is there of it, and what is missing has a fix.
+    let rows = ["kernel", "user namespaces", "/proc", "seccomp", "rootfs", "cgroup v2", "systemd"];
+    for name in rows.iter().chain(&["cpu limit", "memory limit", "pids limit", "Landlock"]) {
+        let row = text.lines().position(|line| line.get(9..).is_some_and(|l| l.starts_with(name)));
+        let row = row.unwrap_or_else(|| panic!("{name} is missing in {text}"));
+        let mut lines = text.lines().skip(row);
+        if lines.next().is_some_and(|line| line.starts_with("missing")) {
+            assert!(lines.next().is_some_and(|line| line.contains("fix: ")), "{name} in {text}");
+        }
+    }
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! its own, that the supervisor ends when it takes too long.
 
 use super::hierarchy;
-use super::scope::Answer;
+use super::scope::{Answer, Question};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Pid;
 use protocol::Bus;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use zbus::connection::Builder;
 use zbus::message::Flags;
-use zbus::{Connection, Error, Message, Variant};
+use zbus::{Connection, Error, Message, OwnedObjectPath, Variant};
 
 /// The call that starts a scope.
 const SYSTEMD: &str = "org.freedesktop.systemd1";
@@ -27,8 +27,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// How many characters of what the bus says are passed on.
 const QUOTED: usize = 200;
 
-/// Asks for a scope and waits until the processes are in it.
-pub fn ask(bus: Bus, ours: &[Pid], owner: Pid) -> Answer {
+/// Connects and asks.
+pub fn ask(bus: Bus, question: Question<'_>) -> Answer {
     let Some(path) = socket(bus) else { return Answer::Nobody };
     let Ok(stream) = UnixStream::connect(&path) else { return Answer::Nobody };
     // Process ids mean nothing to a systemd of another PID namespace, and could be those of others.
@@ -36,11 +36,19 @@ pub fn ask(bus: Bus, ours: &[Pid], owner: Pid) -> Answer {
         Ok(peer) if peer.pid() > 0 => {}
         _ => return Answer::Failed("it lives in another PID namespace".to_owned()),
     }
-    let name = match zbus::block_on(start(bus, stream, ours, owner)) {
-        Ok(name) => name,
-        Err(error) => return failed(&error),
+    let answer = match question {
+        Question::HasDelegated(folder) => {
+            zbus::block_on(has_delegated(bus, stream, folder)).map(Answer::Delegated)
+        }
+        Question::Scope(ours, owner) => {
+            zbus::block_on(start(bus, stream, ours, owner)).map(|name| arrive(ours, name))
+        }
     };
-    // The call returns before the processes have moved.
+    answer.unwrap_or_else(|error| failed(&error))
+}
+
+/// Waits until the processes are in the scope: the call returns before they have moved.
+fn arrive(ours: &[Pid], name: String) -> Answer {
     loop {
         let mut folders = ours.iter().map(|pid| hierarchy::of(&pid.to_string()));
         let first = folders.next().flatten().filter(|folder| folder.ends_with(&name));
@@ -78,12 +86,31 @@ fn runtime_folder() -> Option<PathBuf> {
     ours.then_some(folder)
 }
 
-/// Starts the scope and returns its name.
-async fn start(bus: Bus, stream: UnixStream, ours: &[Pid], owner: Pid) -> Result<String, Error> {
+async fn connect(bus: Bus, stream: UnixStream) -> Result<Connection, Error> {
     let builder = Builder::unix_stream(stream);
     // systemd itself is at the other end of its private socket, and no bus that gives names.
     let builder = if bus == Bus::Private { builder.p2p() } else { builder };
-    let connection = builder.build().await?;
+    builder.build().await
+}
+
+/// Whether the unit that a folder belongs to is delegated.
+async fn has_delegated(bus: Bus, stream: UnixStream, folder: &Path) -> Result<bool, Error> {
+    let name = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let kind = if name.ends_with(".scope") { "Scope" } else { "Service" };
+    let connection = connect(bus, stream).await?;
+    let (systemd, manager) = (Some(SYSTEMD), Some(MANAGER));
+    let unit = connection.call_method(systemd, OBJECT, manager, "GetUnit", &(name,)).await?;
+    let unit: OwnedObjectPath = unit.body().deserialize()?;
+    let (properties, interface) = ("org.freedesktop.DBus.Properties", format!("{SYSTEMD}.{kind}"));
+    let arguments = (interface.as_str(), "Delegate");
+    let value = connection.call_method(systemd, &unit, Some(properties), "Get", &arguments).await?;
+    let value = value.body();
+    Ok(value.deserialize::<Variant<'_>>()? == Variant::Bool(true))
+}
+
+/// Starts the scope and returns its name.
+async fn start(bus: Bus, stream: UnixStream, ours: &[Pid], owner: Pid) -> Result<String, Error> {
+    let connection = connect(bus, stream).await?;
     // The process ids of both keep apart what two helpers of one server ask for.
     let mut number = ours.first().map_or(0, |helper| helper.as_raw().cast_unsigned());
     let last = number + NAMES;

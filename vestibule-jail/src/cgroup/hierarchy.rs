@@ -14,7 +14,7 @@ const ROOT: &str = "/sys/fs/cgroup";
 /// Where a hybrid host mounts cgroup v2, which has no controllers then.
 const HYBRID: &str = "/sys/fs/cgroup/unified";
 
-/// The mark that systemd puts on a cgroup that it has delegated to a user, since version 251.
+/// The mark that systemd puts on a cgroup that it has delegated; a user's systemd 252 does not.
 const DELEGATED: &str = "user.delegate";
 
 /// Whether cgroup v2 is the only hierarchy.
@@ -45,22 +45,34 @@ fn folder(text: &str) -> Option<PathBuf> {
     inside.then(|| Path::new(ROOT).join(path))
 }
 
-/// The cgroup that this process runs in, if it is delegated to the user.
-pub fn delegated() -> Option<PathBuf> {
+/// The writable cgroup that this process runs in.
+#[derive(Debug, PartialEq)]
+pub struct Own {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Whether it is the user's to divide; `None` where only systemd knows.
+    pub delegated: Option<bool>,
+}
+
+/// The cgroup that this process runs in, if it is writable.
+pub fn own() -> Option<Own> {
     let folder = of("self")?;
     let writable = ["", "cgroup.procs", "cgroup.subtree_control"];
     let ours = writable.iter().all(|name| access(&folder.join(name), AccessFlags::W_OK).is_ok());
     // The paths may mean another hierarchy than the one that is mounted here.
-    let own = Folder::open(&folder).ok()?.read("cgroup.procs").ok()?;
-    let here = own.lines().any(|line| line == nix::unistd::getpid().to_string());
-    (ours && here && is_handed_over(&folder)).then_some(folder)
+    let members = Folder::open(&folder).ok()?.read("cgroup.procs").ok()?;
+    let here = members.lines().any(|line| line == nix::unistd::getpid().to_string());
+    let marked = || sys::files::extended_attribute(&folder, DELEGATED).is_ok_and(|v| v == b"1");
+    let delegated = if !belongs_to_user_manager(&folder) || marked() { Some(true) } else { None };
+    (ours && here).then_some(Own { folder, delegated })
 }
 
-/// Whether a writable cgroup is the user's to divide. Where systemd runs, all below the user manager
-/// is writable, and most of it systemd's own to arrange.
-fn is_handed_over(folder: &Path) -> bool {
-    !Path::new("/run/systemd/system").is_dir()
-        || sys::files::extended_attribute(folder, DELEGATED).is_ok_and(|value| value == b"1")
+/// Whether the user's systemd has made a cgroup: all below it is writable for the user, and most of it
+/// systemd's own to arrange. Elsewhere a writable cgroup is one that was handed over.
+fn belongs_to_user_manager(folder: &Path) -> bool {
+    let is_manager = |name: &str| name.starts_with("user@") && name.ends_with(".service");
+    let mut above = folder.ancestors().skip(1);
+    above.any(|folder| folder.file_name().and_then(|n| n.to_str()).is_some_and(is_manager))
 }
 
 /// Whether this process runs in a cgroup that lies directly below `home`.
@@ -78,6 +90,15 @@ mod tests {
         let found = folder(text).unwrap();
         assert_eq!(found, Path::new(ROOT).join("user.slice/user-1000.slice/session-1.scope"));
         assert_eq!(folder("0::/"), Some(PathBuf::from("/sys/fs/cgroup/")));
+    }
+
+    #[test]
+    fn only_below_the_user_manager_a_writable_cgroup_may_be_systemds() {
+        let of_manager = |path: &str| belongs_to_user_manager(&Path::new(ROOT).join(path));
+        assert!(of_manager("user.slice/user-1000.slice/user@1000.service/app.slice/a.scope"));
+        assert!(!of_manager("user.slice/user-1000.slice/user@1000.service"));
+        assert!(!of_manager("system.slice/agent.service"));
+        assert!(!of_manager("system.slice/user@home/x") && !of_manager(""));
     }
 
     #[test]

@@ -64,14 +64,19 @@ fn find_with(parent: u32, server: Option<BorrowedFd<'_>>) -> Result<Home, NoCgro
 /// The ways in their order: the cgroup that this process runs in, if it is delegated; else a scope.
 fn look(ours: &[Pid], owner: Pid, server: Option<BorrowedFd<'_>>) -> Result<Home, NoCgroup> {
     hierarchy::is_mounted()?;
+    let systemd = scope::Systemd::new(ours, owner, server);
     let mut in_the_way = None;
-    if let Some(folder) = hierarchy::delegated() {
-        match home::prepare(&folder, ours) {
-            Ok(()) => return Ok(Home { folder, origin: CgroupOrigin::Delegated, owner }),
+    if let Some(own) = hierarchy::own()
+        && own.delegated.unwrap_or_else(|| systemd.has_delegated(&own.folder))
+    {
+        match home::prepare(&own.folder, ours) {
+            Ok(()) => {
+                return Ok(Home { folder: own.folder, origin: CgroupOrigin::Delegated, owner });
+            }
             Err(reason) => in_the_way = Some(reason),
         }
     }
-    match scope::ask(ours, owner, server) {
+    match systemd.make_scope() {
         Ok((folder, name, bus)) => {
             home::prepare(&folder, ours)?;
             Ok(Home { folder, origin: CgroupOrigin::Scope { name, bus }, owner })

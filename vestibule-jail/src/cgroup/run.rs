@@ -249,6 +249,7 @@ fn remove(path: &Path) -> nix::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn a_start_time_is_read_past_any_name() {
@@ -269,14 +270,72 @@ mod tests {
         assert!(!is_left_over("mcp-sandbox-supervisors"));
     }
 
-    #[test]
-    fn a_limit_that_is_not_there_is_named() {
-        let place = std::env::temp_dir().join(format!("vestibule-leaf-{}", std::process::id()));
+    /// A folder with these files in place of a cgroup: what a kernel lacks is left out of it.
+    fn leaf(test: &str, files: &[(&str, &str)]) -> (PathBuf, Leaf) {
+        let place = std::env::temp_dir().join(format!("vestibule-{test}-{}", std::process::id()));
         fs::create_dir(&place).unwrap();
+        for (name, text) in files {
+            fs::write(place.join(name), text).unwrap();
+        }
         let folder = Folder::open(&place).unwrap();
-        assert_eq!(hold(&folder, "cpu.max", "1 2"), Err("cpu is not delegated".to_owned()));
-        fs::write(place.join("pids.max"), "max\n").unwrap();
-        assert_eq!(hold(&folder, "pids.max", "128"), Ok(()));
+        let limits = r#"{"memory_mib": 256, "cpu_percent": 75, "pids_max": 128, "tmpfs_mib": 1}"#;
+        let states = set(&folder, &serde_json::from_str(limits).unwrap());
+        (place, Leaf { folder, states, pids_max: 128 })
+    }
+
+    const MEMORY: [(&str, &str); 3] =
+        [("memory.max", "268435456"), ("memory.oom.group", "1"), ("memory.swap.max", "0")];
+
+    #[test]
+    fn limits_that_hold_are_not_missing_and_a_controller_that_vanished_is_named() {
+        let files = [&MEMORY[..], &[("pids.max", "128")]].concat();
+        let (place, leaf) = leaf("vanished", &files);
+        assert_eq!(leaf.states.missing(Limit::Memory), None);
+        assert_eq!(leaf.states.missing(Limit::Pids), None);
+        assert_eq!(leaf.states.missing(Limit::Cpu), Some("cpu is not delegated"));
         fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn a_limit_that_reads_back_as_another_is_not_in_force() {
+        // Writing to a longer file leaves its rest, as a kernel that took another value would.
+        let (place, leaf) = leaf("other-value", &[("pids.max", "99999")]);
+        let why = leaf.states.missing(Limit::Pids).unwrap();
+        assert_eq!(why, "pids.max is 12899 instead of 128");
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn what_an_older_kernel_does_not_count_is_named_with_the_one_that_does() {
+        let counters = [
+            ("cpu.stat", "usage_usec 5000\nnr_periods 9\nnr_throttled 4\n"),
+            ("pids.max", "128"),
+            ("pids.events", "max 3"),
+            ("memory.events", "max 7\noom 0\noom_kill 0\n"),
+        ];
+        let (place, leaf) = leaf("older", &[&MEMORY[..], &counters].concat());
+        let measured = leaf.measure();
+        assert_eq!(measured.cpu_us, Measured::Value(5000));
+        let missing = |text: &str| Measured::Missing(text.to_owned());
+        assert_eq!(measured.mem_peak_bytes, missing("Linux 5.19+ needed"));
+        assert_eq!(measured.pids_peak, missing("Linux 6.1+ needed"));
+        let hit = [LimitHit::Cpu { throttled: 4, periods: 9 }, LimitHit::Pids(128)];
+        assert_eq!(measured.limits_hit, hit);
+        assert_eq!(measured.killed, None);
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn a_kill_at_the_own_limit_is_told_from_one_outside() {
+        for (events, expected) in [
+            ("oom 1\noom_kill 1\n", Some(KilledAt::Own)),
+            ("oom 0\noom_kill 1\n", Some(KilledAt::Outside)),
+            ("oom 2\noom_kill 0\n", None),
+            ("", None),
+        ] {
+            let (place, leaf) = leaf("killed", &[("memory.events", events)]);
+            assert_eq!(leaf.killed(), expected, "{events:?}");
+            fs::remove_dir_all(place).unwrap();
+        }
     }
 }

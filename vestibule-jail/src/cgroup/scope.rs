@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// How long both ways together may take. Some milliseconds are usual.
@@ -31,9 +31,20 @@ const FIRST: Duration = Duration::from_secs(3);
 /// How many bytes of an answer are read.
 const LONGEST: u64 = 16 * 1024;
 
+/// What systemd is asked.
+#[derive(Clone, Copy, Debug)]
+pub enum Question<'a> {
+    /// Whether the unit whose folder this is is delegated.
+    HasDelegated(&'a Path),
+    /// A scope for these processes, named after the second.
+    Scope(&'a [Pid], Pid),
+}
+
 /// What the asking process found out.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub enum Answer {
+    /// Whether the unit is delegated.
+    Delegated(bool),
     /// The processes are in this scope, and here is its folder.
     Scope {
         /// The unit's name.
@@ -47,56 +58,75 @@ pub enum Answer {
     Failed(String),
 }
 
-/// Asks for a scope for `ours`, over the session bus, then over systemd's private socket. `server` is
-/// the pipe whose end means: cancel.
-///
-/// # Errors
-/// The first reason that says more than that nobody listens.
-pub fn ask(
-    ours: &[Pid],
+/// The user's systemd as `ours` speak to it. All of it together takes no longer than [`BUDGET`].
+#[derive(Debug)]
+pub struct Systemd<'a> {
+    ours: &'a [Pid],
     owner: Pid,
-    server: Option<BorrowedFd<'_>>,
-) -> Result<(PathBuf, String, Bus), NoCgroup> {
-    let end = Instant::now() + BUDGET;
-    let mut reason = NoCgroup::NoUserManager;
-    for (bus, latest) in [(Bus::Session, end - BUDGET + FIRST), (Bus::Private, end)] {
-        let answer = ask_over(bus, ours, owner, server, latest);
-        let why = match answer {
-            Ok(Some(Answer::Scope { name, folder })) => return Ok((folder, name, bus)),
-            Ok(Some(Answer::Nobody)) => continue,
-            Ok(Some(Answer::Failed(what))) => NoCgroup::NoScope(what),
-            Ok(None) => NoCgroup::NoAnswer { seconds: BUDGET.as_secs() },
-            Err(errno) => NoCgroup::NoScope(errno.desc().to_owned()),
-        };
-        if reason == NoCgroup::NoUserManager {
-            reason = why;
-        }
-    }
-    Err(reason)
+    /// The pipe whose end means: cancel.
+    server: Option<BorrowedFd<'a>>,
+    since: Instant,
 }
 
-/// Asks over one of the ways; `None` when there was no answer in time, or the server hung up.
-fn ask_over(
-    bus: Bus,
-    ours: &[Pid],
-    owner: Pid,
-    server: Option<BorrowedFd<'_>>,
-    latest: Instant,
-) -> nix::Result<Option<Answer>> {
-    let (answers, theirs) = pipe2(OFlag::O_CLOEXEC)?;
-    let asker = sys::process::start_copy(|| {
-        let asked = detach(theirs.as_fd()).map(|()| bus::ask(bus, ours, owner));
-        let answer = asked.unwrap_or_else(|errno| Answer::Failed(errno.desc().to_owned()));
-        let text = serde_json::to_vec(&answer).unwrap_or_default();
-        // A supervisor that is gone needs no answer.
-        let _ = nix::unistd::write(&theirs, &text);
-    })?;
-    drop(theirs);
-    let answer = wait_for(&answers, server, latest);
-    // It has ended, or is not waited for any longer.
-    let _ = kill(asker, Signal::SIGKILL);
-    while waitpid(asker, None) == Err(Errno::EINTR) {}
-    answer
+impl<'a> Systemd<'a> {
+    /// Starts the clock.
+    pub fn new(ours: &'a [Pid], owner: Pid, server: Option<BorrowedFd<'a>>) -> Systemd<'a> {
+        Systemd { ours, owner, server, since: Instant::now() }
+    }
+
+    /// Whether it says that a unit of its own is delegated. No answer counts as no.
+    pub fn has_delegated(&self, folder: &Path) -> bool {
+        let asked = self.ask(Bus::Session, Question::HasDelegated(folder), FIRST);
+        matches!(asked, Ok(Some(Answer::Delegated(true))))
+    }
+
+    /// Asks for a scope, over the session bus, then over systemd's private socket.
+    ///
+    /// # Errors
+    /// The first reason that says more than that nobody listens.
+    pub fn make_scope(&self) -> Result<(PathBuf, String, Bus), NoCgroup> {
+        let mut reason = NoCgroup::NoUserManager;
+        for (bus, latest) in [(Bus::Session, FIRST), (Bus::Private, BUDGET)] {
+            let answer = self.ask(bus, Question::Scope(self.ours, self.owner), latest);
+            let why = match answer {
+                Ok(Some(Answer::Scope { name, folder })) => return Ok((folder, name, bus)),
+                Ok(Some(Answer::Nobody)) => continue,
+                Ok(Some(Answer::Failed(what))) => NoCgroup::NoScope(what),
+                Ok(None | Some(Answer::Delegated(_))) => {
+                    NoCgroup::NoAnswer { seconds: BUDGET.as_secs() }
+                }
+                Err(errno) => NoCgroup::NoScope(errno.desc().to_owned()),
+            };
+            if reason == NoCgroup::NoUserManager {
+                reason = why;
+            }
+        }
+        Err(reason)
+    }
+
+    /// Asks over one of the ways; `None` when there was no answer by then, or the server hung up.
+    fn ask(
+        &self,
+        bus: Bus,
+        question: Question<'_>,
+        latest: Duration,
+    ) -> nix::Result<Option<Answer>> {
+        let (answers, theirs) = pipe2(OFlag::O_CLOEXEC)?;
+        let asker = sys::process::start_copy(|| {
+            let asked = detach(theirs.as_fd()).map(|()| bus::ask(bus, question));
+            let answer = asked.unwrap_or_else(|errno| Answer::Failed(errno.desc().to_owned()));
+            let text = serde_json::to_vec(&answer).unwrap_or_default();
+            // A supervisor that is gone needs no answer.
+            let _ = nix::unistd::write(&theirs, &text);
+        })?;
+        // As long as this end is open, the asker's end without an answer would not be seen.
+        drop(theirs);
+        let answer = wait_for(&answers, self.server, self.since + latest);
+        // It has ended, or is not waited for any longer.
+        let _ = kill(asker, Signal::SIGKILL);
+        while waitpid(asker, None) == Err(Errno::EINTR) {}
+        answer
+    }
 }
 
 /// Lets go of everything that is the supervisor's: its pipes would look open for as long as this

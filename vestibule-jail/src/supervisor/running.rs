@@ -87,3 +87,50 @@ impl Caged {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cgroup::Home;
+    use protocol::{CgroupOrigin, Step, StepError};
+    use std::fs;
+
+    /// A sandbox whose cgroup is a folder with these counters; it is never ended.
+    fn caged(test: &str, events: &str) -> Caged {
+        let folder = std::env::temp_dir().join(format!("vestibule-{test}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let pid = nix::unistd::getpid();
+        let home = Home { folder, origin: CgroupOrigin::Given, owner: pid };
+        let limits = r#"{"memory_mib": 1, "cpu_percent": 75, "pids_max": 2, "tmpfs_mib": 1}"#;
+        let leaf = Leaf::make(&home, &serde_json::from_str(limits).unwrap()).unwrap();
+        fs::write(leaf.folder().path().join("memory.events"), events).unwrap();
+        let pidfd = fs::File::open("/dev/null").unwrap().into();
+        Caged { pid, pidfd, cgroup: Some(leaf), memory: MemoryMib::new(1).unwrap() }
+    }
+
+    fn refusal(errno: Errno) -> Refusal {
+        let at = Some(StepError { step: Step::ReceivePlan, errno: errno as i32 });
+        let (what, fix) = ("the sandbox could not be built".to_owned(), "w".to_owned());
+        Refusal { what, cause: Cause::Other, fix, retry: Retry::AfterFix, at }
+    }
+
+    #[test]
+    fn a_memory_limit_that_the_sandbox_does_not_fit_in_is_the_reason() {
+        for (test, events, errno, expected) in [
+            ("killed", "max 9\noom 1\noom_kill 1\n", Errno::ECHILD, true),
+            ("refused", "max 9\noom 0\noom_kill 0\n", Errno::ENOMEM, true),
+            ("other", "max 9\noom 0\noom_kill 0\n", Errno::EPERM, false),
+            ("machine", "max 0\noom 0\noom_kill 0\n", Errno::ENOMEM, false),
+        ] {
+            let caged = caged(test, events);
+            let reason = caged.too_little_memory(&refusal(errno)).map(|found| found.to_string());
+            assert_eq!(reason.is_some(), expected, "{test}");
+            if let Some(text) = reason {
+                assert!(text.starts_with("the memory limit of 1 MiB is less"), "{text}");
+                assert!(text.contains("VESTIBULE_MEM_MB"), "{text}");
+            }
+            let home = caged.cgroup.as_ref().and_then(|leaf| leaf.folder().path().parent());
+            fs::remove_dir_all(home.unwrap()).unwrap();
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! `vestibule-mcp doctor`: what this machine can do, and the fix for what it cannot.
 
 mod backends;
+#[cfg(target_os = "linux")]
+mod native;
 
 use crate::config::Config;
 use crate::run::{pipeline, privileges};

@@ -24,7 +24,8 @@ const TAIL: &str = "
 - Folders are absolute, or start with `~/`: the folder named by `HOME`, else the one of the user \
 database. The workspace, the image folder and the audit folder must lie outside one another.
 - Two more variables are read and passed on to `vestibule-jail`: `XDG_RUNTIME_DIR` and \
-`DBUS_SESSION_BUS_ADDRESS`. It does not use them yet: this version makes no cgroup.
+`DBUS_SESSION_BUS_ADDRESS`, by which it finds the user's systemd. Clients strip them: without the \
+first, `/run/user/UID` is taken if it is a folder of yours; without the second, `bus` in that folder.
 ";
 
 /// `docs/CONFIGURATION.md`.

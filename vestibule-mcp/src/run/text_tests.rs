@@ -83,6 +83,11 @@ fn the_first_line_says_how_it_ended() {
             Ending::OutOfMemory,
             "[out of memory: the kernel ended the sandbox at its 256 MiB limit]\nexit_code: 137\n",
         ),
+        (
+            Ending::OutOfMemoryOutside,
+            "[out of memory: not at the sandbox's own limit; the machine, or a limit above, ran out]\n\
+             exit_code: 137\n",
+        ),
         (Ending::Killed(11), "[killed by SIGSEGV]\nexit_code: 139\n"),
         (
             Ending::Overflow(Stream::Stdout),

@@ -3,7 +3,7 @@
 
 use protocol::{CgroupSource, NoCgroup, RunCgroup};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
@@ -127,7 +127,8 @@ async fn remove(folder: &Path) {
 
 fn try_to_remove(folder: &Path) -> io::Result<()> {
     // Before Linux 5.14, which brought the file, what was in it died with its init.
-    let _ = fs::write(folder.join("cgroup.kill"), "1");
+    let kill = fs::OpenOptions::new().write(true).open(folder.join("cgroup.kill"));
+    let _ = kill.and_then(|mut kill| kill.write_all(b"1"));
     match fs::remove_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
