@@ -65,12 +65,12 @@ steps! {
         "Refuses a real, effective or saved uid 0 and any permitted capability: the jail must not be able to do more than the user who started it.";
     CheckKernel "check-kernel" Supervisor "5.9":
         "Refuses kernels before 5.9, which lack `close_range`.";
+    MakePipes "make-pipes" Supervisor "any":
+        "Makes the two output pipes, the pipe that the plan travels through, and the control socket between supervisor and init.";
     FindCgroup "find-cgroup" Supervisor "5.7":
         "Looks for a cgroup that is delegated to the user: the one that the server named, the one the jail runs in, else a transient scope of the user's systemd. The supervisors get a leaf of their own in it. Failing is not fatal: the run is `native-degraded`.";
     MakeCgroup "make-cgroup" Supervisor "5.7":
         "Makes the run's own leaf of that cgroup, sets `memory.max`, `memory.swap.max`, `memory.oom.group`, `cpu.max` and `pids.max`, and reads them back.";
-    MakePipes "make-pipes" Supervisor "any":
-        "Makes the two output pipes, the pipe that the plan travels through, and the control socket between supervisor and init.";
     Clone "clone" Supervisor "5.3":
         "One `clone3` for init with new user, PID, mount, network, UTS, IPC and cgroup namespaces, born in the run's cgroup (Linux 5.7), from a process of one thread.";
     OpenWorkspace "open-workspace" Supervisor "5.6":

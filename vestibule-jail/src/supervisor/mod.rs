@@ -69,9 +69,9 @@ pub fn prepare(
     trace.refusing(Step::CheckPrivileges, checks::privileges)?;
     let kernel = trace.refusing(Step::CheckKernel, checks::kernel)?;
     raise_descriptor_limit();
-    let mut own = own_cgroup(sandbox, server, trace);
     let (outside, ends, plan_end) =
         trace.step(Step::MakePipes, make_pipes).map_err(diagnosis::explain_here)?;
+    let mut own = own_cgroup(sandbox, server, trace);
     let mut settings = settings(sandbox, kernel, &own);
     let mut cloned = clone(&own, trace);
     if let Err(error) = &cloned
@@ -318,9 +318,20 @@ impl Standing {
         self.interpreters.path(script.language)?;
         let write = || script::write_script(self.scripts.as_fd(), script);
         trace.step(Step::WriteScript, write).map_err(diagnosis::explain_here)?;
-        control::start(self.running.control.as_fd(), script.language).map_err(|errno| {
-            diagnosis::explain_here(StepError { step: Step::StartGuest, errno: errno as i32 })
-        })
+        control::start(self.running.control.as_fd(), script.language)
+            .map_err(|errno| diagnosis::explain_here(self.why_not_started(errno, trace)))
+    }
+
+    /// The word did not reach init. One that is gone has said why before.
+    fn why_not_started(&self, errno: Errno, trace: &mut Trace) -> StepError {
+        loop {
+            let report = control::receive(self.running.control.as_fd());
+            match taken(report, Step::StartGuest, trace) {
+                Ok((Report::Confined(steps), _)) => trace.extend(steps),
+                Err(error) if error.errno != libc::ECHILD => return error,
+                _ => return StepError { step: Step::StartGuest, errno: errno as i32 },
+            }
+        }
     }
 
     /// Init's pidfd, which becomes readable when it ends.

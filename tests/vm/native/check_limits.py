@@ -1,0 +1,55 @@
+"""The limits are really in force, read from outside while a run lasts."""
+
+import os
+
+from checking import check, expect
+from client import Client, is_native
+from machine import cgroup_of, helper_of, members, read, running_leaves
+
+LOOK = "cat /proc/self/cgroup; sleep 2"
+SHOULD_BE = {
+    "memory.max": "268435456",
+    "memory.swap.max": "0",
+    "memory.oom.group": "1",
+    "cpu.max": "75000 100000",
+    "pids.max": "128",
+}
+CHANGED = {"MEM_MB": 300, "CPU_PCT": 40, "PIDS_MAX": 60}
+SHOULD_BE_CHANGED = {
+    **SHOULD_BE,
+    "memory.max": str(300 << 20),
+    "cpu.max": "40000 100000",
+    "pids.max": "60",
+}
+
+
+@check("limits-default", {}, SHOULD_BE)
+@check("limits-changed", CHANGED, SHOULD_BE_CHANGED)
+def in_force(settings, wanted):
+    with Client(**settings) as client:
+        call = client.start("bash", LOOK)
+        [leaf] = running_leaves()
+        found = {name: read(leaf, name) for name in wanted}
+        above = read(os.path.dirname(leaf), "memory.max")
+        # The guest sees itself at the root, not where the host has put it.
+        is_native(client.finish(call), "0::/")
+    expect(found == wanted, f"{found}")
+    expect(above == "max", f"the scope is limited too, to {above}")
+
+
+@check("limits-hold-the-sandbox-alone")
+def members_of_the_leaf():
+    with Client() as client:
+        call = client.start("bash", LOOK)
+        [leaf] = running_leaves()
+        inside, helper = members(leaf), helper_of(leaf)
+        parents = {pid: int(read("/proc", pid, "stat").rpartition(")")[2].split()[1]) for pid in inside}
+        ours = [cgroup_of(pid) for pid in (client.pid, helper)]
+        client.finish(call)
+    expect(not {client.pid, helper} & set(inside), f"{client.pid} or {helper} is among {inside}")
+    inits = [pid for pid in inside if parents[pid] == helper]
+    expect(len(inits) == 1, f"the helper {helper} has not one child among {parents}")
+    expect(any(parents[pid] == inits[0] for pid in inside), f"init has no child among {parents}")
+    supervisors = os.path.join(os.path.dirname(leaf), "mcp-sandbox-supervisors")
+    for own in ours:
+        expect(own == "0::" + supervisors[len("/sys/fs/cgroup") :], f"{own} is not {supervisors}")
