@@ -2,9 +2,10 @@
 
     python3 native [PART]...        in the folder with the two programs and the folder `cases`
 
-PARTs are the beginnings of names of checks; without any, all are run, and `-PART` leaves some out. Run
-it as an ordinary user of a host with systemd and cgroup v2. Prints a line for each check, `figure:` lines with what was
-measured, and last `N passed, N failed, N skipped`. Python 3.9 or newer, no packages.
+PARTs are the beginnings of names of checks; without any, all are run, and `-PART` leaves some out.
+Run it as an ordinary user of a host with systemd and cgroup v2. Prints a line for each check,
+`figure:` lines with what was measured, and last `N passed, N failed, N skipped`. Python 3.9 or newer,
+no packages.
 """
 
 import importlib

@@ -57,11 +57,12 @@ impl Cgroups {
         Turn { cgroups: self, finding_out, source }
     }
 
-    /// The home, if there is one.
+    /// Where a helper may have made a cgroup: the home that is known, else the place that the first
+    /// helper has moved this process to, if it died before it could tell.
     pub async fn home(&self) -> Option<PathBuf> {
         match &*self.0.lock().await {
             Some(Known::Home(home)) => Some(home.clone()),
-            _ => None,
+            _ => above(&fs::read_to_string("/proc/self/cgroup").ok()?),
         }
     }
 }
@@ -93,6 +94,12 @@ pub(super) async fn clear(named: Option<PathBuf>, home: Option<PathBuf>, helper:
     for folder in left {
         remove(&folder).await;
     }
+}
+
+/// The cgroup above the one of a process, from its `/proc/PID/cgroup`, cgroups(7).
+fn above(text: &str) -> Option<PathBuf> {
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    Some(Path::new("/sys/fs/cgroup").join(path).parent()?.to_owned())
 }
 
 /// The cgroups that a helper has made below `home`.
@@ -175,6 +182,13 @@ mod tests {
         told.learn(&Err(NoCgroup::NoUserManager)).await;
         tokio::time::advance(RECHECK / 2).await;
         assert_eq!(cgroups.turn().await.source, CgroupSource::FindWith(std::process::id()));
+    }
+
+    #[test]
+    fn the_home_lies_above_the_leaf_of_the_server() {
+        let home = above("1:name=x:/a\n0::/user.slice/a.scope/mcp-sandbox-supervisors\n");
+        assert_eq!(home, Some(PathBuf::from("/sys/fs/cgroup/user.slice/a.scope")));
+        assert_eq!(above("1:cpu:/a\n"), None);
     }
 
     #[tokio::test]
