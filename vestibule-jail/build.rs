@@ -20,7 +20,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Takes the unwinder from gcc's static library instead of `libgcc_s.so.1`, which Rust asks for by
 /// name: one shared library less to find, map and relocate at the start of every run. The linker
-/// finds this script under that name first, and reads the other library in its place.
+/// finds this script under that name first, and reads the other library in its place, and after it
+/// the one that has the atomic operations which the unwinder calls on aarch64.
 fn link_unwinder_statically() -> Result<(), Box<dyn Error>> {
     if std::env::var("CARGO_CFG_TARGET_ENV")? != "gnu" {
         return Ok(());
@@ -28,7 +29,7 @@ fn link_unwinder_statically() -> Result<(), Box<dyn Error>> {
     let out = std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set: build with cargo")?;
     let folder = std::path::Path::new(&out).join("link");
     std::fs::create_dir_all(&folder)?;
-    std::fs::write(folder.join("libgcc_s.so"), "INPUT(-lgcc_eh)\n")?;
+    std::fs::write(folder.join("libgcc_s.so"), "INPUT(-lgcc_eh -lgcc)\n")?;
     println!("cargo:rustc-link-search=native={}", folder.display());
     Ok(())
 }
