@@ -50,6 +50,7 @@ def options():
     option("--env", action="append", default=[], metavar="K=V", help="a variable for the server")
     option("--heavy", action="store_true", help="also run the heavy cases")
     option("--grace", type=float, default=30, help="seconds past its timeout until a call hangs")
+    option("--slow", type=int, default=1, metavar="N", help="N times the time for code, if emulated")
     option("--list", action="store_true", help="list the cases and stop")
     option("-v", "--verbose", action="store_true", help="one line for every case")
     option("cmd", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

@@ -135,9 +135,10 @@ fn unknown_numbers_and_clone3_are_enosys() -> Outcome {
 }
 
 fn foreign_abis_are_enosys() -> Outcome {
-    if !cfg!(target_arch = "x86_64") {
-        return skip("the 32-bit ABI of other architectures needs a 32-bit program");
-    }
+    if cfg!(target_arch = "x86_64") { x86_calls_are_enosys() } else { arm_calls_are_enosys() }
+}
+
+fn x86_calls_are_enosys() -> Outcome {
     let place = Place::new();
     // mov eax, 20 (getpid of i386); int 0x80; ret - and getpid with x32's bit set.
     let code = format!(
@@ -150,6 +151,40 @@ fn foreign_abis_are_enosys() -> Outcome {
     );
     let got = place.server().start().run("python", &code).success();
     assert_eq!(got, "-38\nENOSYS");
+    Ok(())
+}
+
+/// A program of 32-bit ARM can tell what its calls get only by how it dies: by an illegal instruction
+/// if `getpid` is ENOSYS, with exit code 42 if calls work, by a segmentation fault if neither.
+const ARM_PROGRAM: &str = r"
+import os, struct, subprocess
+code = struct.pack('<10I',
+    0xe3a07014, 0xef000000,  # mov r7, #20; svc #0: getpid
+    0xe3700026, 0x1a000000,  # cmn r0, #38; bne over the next
+    0xe7f000f0,              # udf #0
+    0xe3a07001, 0xe3a0002a, 0xef000000,  # mov r7, #1; mov r0, #42; svc #0: exit
+    0xe3a00000, 0xe5900000)  # mov r0, #0; ldr r0, [r0]
+base, head = 0x10000, 52 + 32
+elf = b'\x7fELF\x01\x01\x01'.ljust(16, b'\0')
+elf += struct.pack('<HHIIIIIHHHHHH', 2, 40, 1, base + head, 52, 0, 0x05000000, 52, 32, 1, 0, 0, 0)
+elf += struct.pack('<8I', 1, 0, base, base, head + len(code), head + len(code), 5, base)
+with open('arm', 'wb') as file: file.write(elf + code)
+os.chmod('arm', 0o755)
+try: print(subprocess.run(['./arm']).returncode)
+except OSError as error: print(error.strerror)
+";
+
+fn arm_calls_are_enosys() -> Outcome {
+    let place = Place::new();
+    let mut outside = place.command("/usr/bin/python3");
+    let output = outside.args(["-c", ARM_PROGRAM]).output().expect("python starts");
+    match String::from_utf8_lossy(&output.stdout).trim() {
+        "42" => {}
+        "Exec format error" => return skip("needs a machine that runs 32-bit programs"),
+        other => panic!("outside of the sandbox: {other}"),
+    }
+    let got = place.server().start().run("python", ARM_PROGRAM).success();
+    assert_eq!(got, "-4");
     Ok(())
 }
 
