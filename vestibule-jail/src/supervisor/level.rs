@@ -5,7 +5,7 @@ use crate::plan::Settings;
 use crate::procfs;
 use crate::trace::Trace;
 use nix::sys::resource::{Resource, getrlimit, rlim_t};
-use protocol::{Control, ControlState, Isolation, Limit, NoCgroup, Rootfs, StandIn, Step};
+use protocol::{Control, ControlState, Isolation, Level, Limit, NoCgroup, Rootfs, StandIn, Step};
 use std::path::Path;
 
 /// Why there is no cgroup of the run's own.
@@ -30,6 +30,12 @@ pub fn of(
     .into_iter()
     .map(|control| (control, ControlState::InForce))
     .collect();
+    let mut isolation = isolation(settings, rootfs, limits);
+    if let ControlState::Missing(why) = &core_dumps {
+        // No second wall stands behind this one.
+        isolation.level = Level::NativeDegraded;
+        isolation.reasons.push(format!("core dumps leave the sandbox: {why}"));
+    }
     controls.push((Control::CoreDumps, core_dumps));
     controls.push((Control::NestedNamespaces, optional(trace, Step::ForbidNesting)));
     controls.push((Control::Keyring, optional(trace, Step::JoinKeyring)));
@@ -37,7 +43,7 @@ pub fn of(
     controls.push((Control::Cpu, state(Limit::Cpu, settings, limits)));
     controls.push((Control::Memory, state(Limit::Memory, settings, limits)));
     controls.push((Control::Pids, state(Limit::Pids, settings, limits)));
-    (isolation(settings, rootfs, limits), controls)
+    (isolation, controls)
 }
 
 fn optional(trace: &Trace, step: Step) -> ControlState {
@@ -128,6 +134,51 @@ fn isolation(settings: &Settings, rootfs: &Rootfs, limits: Limited<'_>) -> Isola
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn settings(pids: bool, data: bool) -> Settings {
+        let limits = r#"{"memory_mib": 256, "cpu_percent": 75, "pids_max": 128, "tmpfs_mib": 1}"#;
+        Settings {
+            limits: serde_json::from_str(limits).unwrap(),
+            stand_ins: crate::plan::StandIns { pids, data },
+            own_cgroup: !pids,
+            environment: Vec::new(),
+            uid: 1,
+            gid: 1,
+            landlock_abi: 0,
+        }
+    }
+
+    fn line(settings: &Settings, limits: Limited<'_>, core_dumps: ControlState) -> String {
+        let image = Rootfs::Image("/image".into());
+        of(settings, &image, limits, core_dumps, &Trace::default()).0.to_string()
+    }
+
+    #[test]
+    fn native_is_said_when_nothing_is_missing() {
+        let all = LimitStates::default();
+        let full = settings(false, false);
+        assert_eq!(line(&full, Ok(&all), ControlState::InForce), "native");
+        let missing = ControlState::Missing("a socket".to_owned());
+        assert_eq!(
+            line(&full, Ok(&all), missing),
+            "native-degraded (core dumps leave the sandbox: a socket)"
+        );
+    }
+
+    #[test]
+    fn without_a_cgroup_the_one_reason_is_said_once() {
+        let reason = NoCgroup::NoUserManager;
+        assert_eq!(
+            line(&settings(true, true), Err(Some(&reason)), ControlState::InForce),
+            "native-degraded (limits not applied: cpu, memory; per-process stand-ins: pids, data; \
+             no systemd user bus)"
+        );
+        assert_eq!(
+            line(&settings(false, true), Err(Some(&reason)), ControlState::InForce),
+            "native-degraded (limits not applied: cpu, memory, pids; per-process stand-ins: data; \
+             no systemd user bus)"
+        );
+    }
 
     #[test]
     fn what_no_limit_stops_is_named() {
