@@ -9,6 +9,7 @@ tests::tests![
     only_three_places_can_be_written,
     tmp_is_private_to_a_run_and_capped,
     shared_memory_is_capped,
+    terminals_are_capped,
     every_tmpfs_has_an_inode_cap,
     the_workspace_persists,
     a_read_only_workspace_refuses_writes,
@@ -96,6 +97,18 @@ fn shared_memory_is_capped() -> Outcome {
                 except OSError as e:\n    \
                     print(e.errno, written >> 20)";
     assert_eq!(python(&mut place.server().start(), fill), "28 64");
+    Ok(())
+}
+
+/// Their buffers are the kernel's memory, which no limit of a run counts.
+fn terminals_are_capped() -> Outcome {
+    let place = Place::new();
+    let code = "import os\n\
+                ends = []\n\
+                try:\n    \
+                    while True: ends.append(os.openpty())\n\
+                except OSError: print(0 < len(ends) <= 64)";
+    assert_eq!(python(&mut place.server().start(), code), "True");
     Ok(())
 }
 

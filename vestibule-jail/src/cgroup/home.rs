@@ -50,6 +50,17 @@ pub fn prepare(path: &Path, ours: &[Pid]) -> Result<(), NoCgroup> {
     Ok(())
 }
 
+/// Turns controllers on again that somebody has turned off since. Failing shows in the run's limits.
+pub fn keep_on(path: &Path) {
+    let Ok(home) = Folder::open(path) else { return };
+    let on = home.read("cgroup.subtree_control").unwrap_or_default();
+    if CONTROLLERS.iter().all(|name| offers(&on, name)) {
+        return;
+    }
+    let offered = home.read("cgroup.controllers").unwrap_or_default();
+    let _ = turn_on(&home, &offered);
+}
+
 fn offers(controllers: &str, name: &str) -> bool {
     controllers.split_whitespace().any(|offered| offered == name)
 }

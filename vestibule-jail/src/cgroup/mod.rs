@@ -43,6 +43,7 @@ pub fn find(source: &CgroupSource, server: Option<BorrowedFd<'_>>) -> Result<Hom
         CgroupSource::Below { home, server: parent } => {
             let folder = home.clone();
             if hierarchy::runs_below(&folder) {
+                home::keep_on(&folder);
                 let owner = Pid::from_raw(parent.cast_signed());
                 return Ok(Home { folder, origin: CgroupOrigin::Given, owner });
             }

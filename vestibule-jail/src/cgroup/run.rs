@@ -107,7 +107,10 @@ impl Leaf {
         {
             limits_hit.push(LimitHit::Cpu { throttled, periods });
         }
-        if self.folder.keyed("pids.events", "max").is_ok_and(|refused| refused > 0) {
+        let pids_peak = self.folder.number("pids.peak");
+        let refused = self.folder.keyed("pids.events", "max").is_ok_and(|refused| refused > 0);
+        // What a limit above refuses is counted here too.
+        if refused && !pids_peak.is_ok_and(|peak| peak < u64::from(self.pids_max)) {
             limits_hit.push(LimitHit::Pids(self.pids_max));
         }
         let cpu = keyed("usage_usec").ok_or(Errno::ENODATA);
@@ -115,14 +118,23 @@ impl Leaf {
             cpu_us: measured(cpu, "cpu.stat cannot be read"),
             mem_peak_bytes: measured(
                 self.folder.number("memory.peak"),
-                self.states.missing(Limit::Memory).unwrap_or("Linux 5.19+ needed"),
+                self.why_not_counted(Limit::Memory, "memory.max", "Linux 5.19+ needed"),
             ),
             pids_peak: measured(
-                self.folder.number("pids.peak"),
-                self.states.missing(Limit::Pids).unwrap_or("Linux 6.1+ needed"),
+                pids_peak,
+                self.why_not_counted(Limit::Pids, "pids.max", "Linux 6.1+ needed"),
             ),
             limits_hit,
             killed: self.killed(),
+        }
+    }
+
+    /// Why a counter is not there: no limit, one that went away, or an older kernel.
+    fn why_not_counted<'a>(&'a self, limit: Limit, file: &str, older: &'a str) -> &'a str {
+        match (self.states.missing(limit), self.folder.read(file)) {
+            (Some(why), _) => why,
+            (None, Err(_)) => "its controller was taken away during the run",
+            (None, Ok(_)) => older,
         }
     }
 
@@ -322,6 +334,20 @@ mod tests {
         let hit = [LimitHit::Cpu { throttled: 4, periods: 9 }, LimitHit::Pids(128)];
         assert_eq!(measured.limits_hit, hit);
         assert_eq!(measured.killed, None);
+        fs::remove_dir_all(place).unwrap();
+    }
+
+    #[test]
+    fn a_limit_above_is_not_taken_for_the_own_and_a_lost_controller_not_for_an_old_kernel() {
+        let files = [("pids.max", "128"), ("pids.events", "max 3"), ("pids.peak", "17")];
+        let (place, leaf) = leaf("above", &[&MEMORY[..], &files].concat());
+        assert_eq!(leaf.measure().limits_hit, []);
+        fs::write(place.join("pids.peak"), "128").unwrap();
+        fs::remove_file(place.join("memory.max")).unwrap();
+        let measured = leaf.measure();
+        assert_eq!(measured.limits_hit, [LimitHit::Pids(128)]);
+        let why = "its controller was taken away during the run".to_owned();
+        assert_eq!(measured.mem_peak_bytes, Measured::Missing(why));
         fs::remove_dir_all(place).unwrap();
     }
 

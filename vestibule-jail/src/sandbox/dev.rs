@@ -42,7 +42,8 @@ pub fn mount(world: &mut Mounter) -> nix::Result<()> {
 fn mount_terminals(world: &mut Mounter, dev: &Path) -> nix::Result<()> {
     let pts = dev.join("pts");
     world.folder(&pts)?;
-    let options = [(c"ptmxmode", c"666"), (c"mode", c"620")];
+    // The buffers of terminals are the kernel's memory, which no cgroup counts.
+    let options = [(c"ptmxmode", c"666"), (c"mode", c"620"), (c"max", c"64")];
     match mount::new_filesystem(c"devpts", &options, Attributes::TERMINALS) {
         Ok(mounted) => {
             world.attach(mounted.as_fd(), &pts)?;

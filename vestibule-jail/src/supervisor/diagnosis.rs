@@ -98,6 +98,12 @@ pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
                 .to_owned(),
             "start it outside that container or sandbox",
         ),
+        (Step::LoadFilter, Errno::ENOBUFS) => (
+            Cause::Other,
+            "the machine's room for translated filters (net.core.bpf_jit_limit) is used up"
+                .to_owned(),
+            "end the programs that hold socket filters, or raise it as root",
+        ),
         (_, Errno::ENOSYS) => (
             Cause::ContainerFilter,
             "the kernel, or a surrounding container's syscall filter, lacks a call".to_owned(),

@@ -5,6 +5,10 @@ use crate::filter::Instruction;
 use nix::errno::Errno;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+/// `ENOTSUPP`, an errno of the kernel's own that libc has no name for: the kernel translates every filter
+/// and has reached `net.core.bpf_jit_limit`.
+const NO_ROOM: i32 = 524;
+
 /// Loads a filter for the calling process and what it starts, and returns the descriptor on which
 /// reported calls arrive. Needs `no_new_privs`. Linux 5.0.
 ///
@@ -13,7 +17,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 /// reported call half-way; older kernels refuse it and are asked again without.
 ///
 /// # Errors
-/// The errno of `seccomp(SECCOMP_SET_MODE_FILTER)`; `ENOMEM` for a program the kernel finds too long.
+/// The errno of `seccomp(SECCOMP_SET_MODE_FILTER)`; `ENOMEM` for a program the kernel finds too long,
+/// `ENOBUFS` if the machine's room for translated filters is used up.
 pub fn load(program: &[Instruction]) -> nix::Result<OwnedFd> {
     let base = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     let killable = libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
@@ -39,6 +44,9 @@ fn load_with(program: &[Instruction], flags: libc::c_ulong) -> nix::Result<Owned
             flags,
             &raw const program,
         );
+        if fd < 0 && std::io::Error::last_os_error().raw_os_error() == Some(NO_ROOM) {
+            return Err(Errno::ENOBUFS);
+        }
         Ok(OwnedFd::from_raw_fd(check(fd)? as RawFd))
     }
 }

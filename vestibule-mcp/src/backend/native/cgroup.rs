@@ -107,7 +107,8 @@ fn of_helper(home: &Path, helper: u32) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(home) else { return Vec::new() };
     let made = |path: &PathBuf| {
         path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-            RunCgroup::parse_name(name).is_some_and(|name| name.supervisor == helper)
+            RunCgroup::parse_name(name)
+                .is_some_and(|name| name.supervisor == helper && name.owner == std::process::id())
         })
     };
     entries.flatten().map(|entry| entry.path()).filter(made).collect()
