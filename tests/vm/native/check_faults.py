@@ -25,6 +25,8 @@ DEGRADED = (
     "native-degraded (limits not applied: cpu, memory; per-process stand-ins: pids, data; "
     "{}; rootfs: this machine's /usr, read-only)"
 )
+NO_ANSWER = "the user's systemd did not answer within 5 s"
+NO_SCOPE = "the user's systemd made no scope: "
 AUTHENTICATED = b"OK 0123456789abcdef0123456789abcdef\r\n"
 
 
@@ -91,18 +93,20 @@ def answers_nonsense(connection):
     hangs(connection)
 
 
-@check("fault-bus-hangs", hangs, "the user's systemd did not answer within 5 s")
-@check("fault-bus-babbles", babbles, "the user's systemd made no scope: ")
-@check("fault-bus-goes-away", goes_away, "the user's systemd made no scope: ")
-@check("fault-bus-answers-nonsense", answers_nonsense, "the user's systemd made no scope: ")
-def broken_bus(behave, reason):
-    """The run goes on without a cgroup and names the reason; the next call does not wait again."""
+@check("fault-bus-hangs", hangs, NO_ANSWER)
+@check("fault-bus-babbles", babbles, NO_ANSWER, NO_SCOPE)
+@check("fault-bus-goes-away", goes_away, NO_ANSWER, NO_SCOPE)
+@check("fault-bus-answers-nonsense", answers_nonsense, NO_ANSWER, NO_SCOPE)
+def broken_bus(behave, *reasons):
+    """The run goes on without a cgroup and names the reason; the next call does not wait again. Whether
+    nonsense is refused or more of it waited for depends on where its lines end."""
     with Bus(behave) as bus, Client(environment={"XDG_RUNTIME_DIR": bus.folder}) as client:
         first = client.call("bash", "echo well")
         expect(first.stdout == "well", first.text)
         begin, _, end = DEGRADED.format("\0").partition("\0")
         said = first.isolation or ""
-        expect(said.startswith(begin + reason) and said.endswith(end), said)
+        expect(said.startswith(tuple(begin + reason for reason in reasons)), said)
+        expect(said.endswith(end), said)
         asked = bus.asked
         second = client.call("bash", "echo well")
         expect(second.isolation == first.isolation, f"another level: {second.text}")
