@@ -61,7 +61,8 @@ One run is this list of steps, from top to bottom. The names are those of refusa
 duration and errno.
 
 The supervisor is the process that the server starts and stays outside the sandbox, init is PID 1 \
-inside, and the guest is the process that becomes the interpreter. The kernel is the version that \
+inside, the builder is a child of init that works at the same time and ends before there is a guest, \
+and the guest is the process that becomes the interpreter. The kernel is the version that \
 brought what the step needs; below Linux 5.9 nothing runs.
 
 | | step | who | kernel | what it does |

@@ -34,8 +34,8 @@ pub enum Cause {
     KernelTooOld,
     /// A sysctl turns unprivileged user namespaces off (`EPERM`).
     UserNamespacesOff,
-    /// `user.max_user_namespaces` is used up or 0 (`ENOSPC`), or nesting is too deep.
-    UserNamespaceLimit,
+    /// One of `user.max_…_namespaces` is used up or 0 (`ENOSPC`), or nesting is too deep.
+    NamespaceLimit,
     /// AppArmor or another security module denies user namespaces or takes their capabilities.
     SecurityModule,
     /// A surrounding container's syscall filter forbids it.

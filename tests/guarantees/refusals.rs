@@ -13,6 +13,7 @@ use tests::{Jail, Outcome, Place, Reply, Server, host};
 tests::tests![
     user_namespaces_refused_by_eperm,
     user_namespaces_used_up,
+    network_namespaces_turned_off,
     a_container_filter_that_hides_clone3,
     a_masked_proc,
     mounts_denied_inside,
@@ -64,6 +65,19 @@ fn user_namespaces_used_up() -> Outcome {
         ["/usr/bin/unshare", "--user", "--map-root-user", "/bin/bash", "-c", inside, "bash"];
     let mut server = place.server().through(launcher).start();
     refused(&mut server, &["max_user_namespaces"]);
+    server.close();
+    assert_nothing_ran(&place);
+    Ok(())
+}
+
+fn network_namespaces_turned_off() -> Outcome {
+    let place = Place::new();
+    host::user_namespaces(&place)?;
+    let inside = "echo 0 > /proc/sys/user/max_net_namespaces && exec unshare --user --map-user=1000 --map-group=1000 -- \"$@\"";
+    let launcher =
+        ["/usr/bin/unshare", "--user", "--map-root-user", "/bin/bash", "-c", inside, "bash"];
+    let mut server = place.server().through(launcher).start();
+    refused(&mut server, &["step network-namespace", "user.max_net_namespaces"]);
     server.close();
     assert_nothing_ran(&place);
     Ok(())

@@ -119,8 +119,7 @@ fn check(arguments: &Arguments) -> i32 {
     let mut trace = Trace::default();
     let built = own_workspace().and_then(|workspace| {
         let spec = example(workspace.clone()).map_err(|error| bad_request(&error.to_string()))?;
-        let built = supervisor::prepare(&spec.prepare, None, &mut trace)
-            .and_then(|(standing, applied)| standing.confirm(applied, None, &mut trace));
+        let built = supervisor::prepare(&spec.prepare, None, &mut trace);
         // Nothing has been written to it.
         let _ = std::fs::remove_dir(&workspace);
         built

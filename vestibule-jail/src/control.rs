@@ -1,29 +1,71 @@
-//! The socket between supervisor and sandbox: what init and the guest report, and the one word that
+//! The socket between supervisor and sandbox: what init, builder and guest report, and the word that
 //! starts the guest. Messages keep their boundaries (`SOCK_SEQPACKET`); both ends are this program.
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sys::socket::{ControlMessage, MsgFlags, recv, send, sendmsg};
 use protocol::{Language, Step, StepError, TimedStep};
+use std::ffi::OsStr;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// The largest message: every step twice over fits.
 const MAX_REPORT: usize = 4096;
 const STEP_LEN: usize = 13;
 
+/// The longest word: a path and two bytes.
+const MAX_WORD: usize = libc::PATH_MAX as usize + 2;
+
 /// What the sandboxed side reports.
 #[derive(Debug, PartialEq)]
 pub enum Report {
-    /// Init: the sandbox stands. Comes with the writable clone of `/sandbox`.
-    SandboxReady(Vec<TimedStep>),
-    /// Init: the limits are set and the filter is loaded, for itself and the guest.
-    Confined(Vec<TimedStep>),
+    /// The builder: the file system is built, and this is its root. Comes with the writable clone of
+    /// `/sandbox`.
+    Built(Root, Vec<TimedStep>),
+    /// Init: the sandbox stands, and this is what it is in.
+    SandboxReady(Seen, Vec<TimedStep>),
     /// The guest: everything but the exec is done. Comes with the filter's listener.
     GuestReady(Vec<TimedStep>),
-    /// Init or the guest: a step failed, nothing was executed.
+    /// Any of them: a step failed, nothing was executed.
     Failed(StepError, Vec<TimedStep>),
     /// Init: the guest ended with this status of `waitpid(2)`.
     Ended(i32, Vec<TimedStep>),
+}
+
+/// The root folder of a process.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Root {
+    /// The number of its device.
+    pub device: u64,
+    /// Its inode.
+    pub inode: u64,
+}
+
+/// What init has read back of itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Seen {
+    /// The inodes of its namespaces.
+    pub namespaces: [u64; Seen::NAMESPACES],
+    /// Its root folder.
+    pub root: Root,
+}
+
+impl Seen {
+    /// How many kinds of namespaces are compared.
+    pub const NAMESPACES: usize = 7;
+}
+
+/// The word that starts the guest.
+#[derive(Debug, PartialEq)]
+pub struct Word {
+    /// The script's language.
+    pub language: Language,
+    /// Whether the interpreter comes from an image.
+    pub from_image: bool,
+    /// The interpreter's path inside, of less than `PATH_MAX` bytes.
+    pub interpreter: PathBuf,
 }
 
 /// Sends a report, with a descriptor if there is one.
@@ -60,48 +102,70 @@ pub fn receive(socket: BorrowedFd<'_>) -> nix::Result<Option<(Report, Option<Own
 ///
 /// # Errors
 /// The errno of `send(2)`.
-pub fn start(socket: BorrowedFd<'_>, language: Language) -> nix::Result<()> {
-    let word = Language::ALL.iter().position(|known| *known == language).unwrap_or(0) as u8;
-    send(socket.as_raw_fd(), &[word], MsgFlags::MSG_NOSIGNAL).map(drop)
+pub fn start(socket: BorrowedFd<'_>, word: &Word) -> nix::Result<()> {
+    let mut bytes = vec![language_index(word.language), word.from_image.into()];
+    bytes.extend_from_slice(word.interpreter.as_os_str().as_bytes());
+    send(socket.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL).map(drop)
 }
 
 /// Waits for the word to start the guest; `None` when the supervisor is gone.
 ///
 /// # Errors
-/// The errno of `recv(2)`; `EBADMSG` for a word that names no language.
-pub fn wait_for_start(socket: BorrowedFd<'_>) -> nix::Result<Option<Language>> {
-    let mut word = [0; 1];
+/// The errno of `recv(2)`; `EBADMSG` for bytes that are no word.
+pub fn wait_for_start(socket: BorrowedFd<'_>) -> nix::Result<Option<Word>> {
+    let mut bytes = [0; MAX_WORD];
     loop {
-        return match recv(socket.as_raw_fd(), &mut word, MsgFlags::empty()) {
+        return match recv(socket.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
             Ok(0) => Ok(None),
-            Ok(_) => {
-                let [word] = word;
-                let language = Language::ALL.get(usize::from(word)).copied();
-                language.ok_or(Errno::EBADMSG).map(Some)
-            }
+            Ok(length) => bytes.get(..length).and_then(decode_word).ok_or(Errno::EBADMSG).map(Some),
             Err(Errno::EINTR) => continue,
             Err(errno) => Err(errno),
         };
     }
 }
 
+fn language_index(language: Language) -> u8 {
+    Language::ALL.iter().position(|known| *known == language).unwrap_or(0) as u8
+}
+
+fn decode_word(bytes: &[u8]) -> Option<Word> {
+    let [language, from_image @ 0..=1, path @ ..] = bytes else { return None };
+    Some(Word {
+        language: *Language::ALL.get(usize::from(*language))?,
+        from_image: *from_image == 1,
+        interpreter: PathBuf::from(OsStr::from_bytes(path)),
+    })
+}
+
 fn encode(report: &Report) -> Vec<u8> {
-    let (tag, steps) = match report {
-        Report::SandboxReady(steps) => (1, steps.as_slice()),
-        Report::GuestReady(steps) => (2, steps.as_slice()),
-        Report::Failed(_, steps) => (3, steps.as_slice()),
-        Report::Ended(_, steps) => (4, steps.as_slice()),
-        Report::Confined(steps) => (5, steps.as_slice()),
-    };
-    let mut bytes = vec![tag];
-    match report {
-        Report::Failed(error, _) => {
-            bytes.push(index(error.step));
-            bytes.extend_from_slice(&error.errno.to_le_bytes());
+    let mut bytes = Vec::with_capacity(MAX_REPORT);
+    let steps = match report {
+        Report::Built(root, steps) => {
+            bytes.push(1);
+            put_numbers(&mut bytes, &[root.device, root.inode]);
+            steps
         }
-        Report::Ended(status, _) => bytes.extend_from_slice(&status.to_le_bytes()),
-        Report::SandboxReady(_) | Report::Confined(_) | Report::GuestReady(_) => {}
-    }
+        Report::SandboxReady(Seen { namespaces, root }, steps) => {
+            bytes.push(2);
+            put_numbers(&mut bytes, namespaces);
+            put_numbers(&mut bytes, &[root.device, root.inode]);
+            steps
+        }
+        Report::GuestReady(steps) => {
+            bytes.push(3);
+            steps
+        }
+        Report::Failed(error, steps) => {
+            bytes.extend_from_slice(&[4, index(error.step)]);
+            bytes.extend_from_slice(&error.errno.to_le_bytes());
+            steps
+        }
+        Report::Ended(status, steps) => {
+            bytes.push(5);
+            bytes.extend_from_slice(&status.to_le_bytes());
+            steps
+        }
+    };
     for taken in steps {
         bytes.push(index(taken.step));
         bytes.extend_from_slice(&taken.nanoseconds.to_le_bytes());
@@ -110,24 +174,46 @@ fn encode(report: &Report) -> Vec<u8> {
     bytes
 }
 
+fn put_numbers(bytes: &mut Vec<u8>, numbers: &[u64]) {
+    numbers.iter().for_each(|number| bytes.extend_from_slice(&number.to_le_bytes()));
+}
+
 fn decode(bytes: &[u8]) -> Option<Report> {
     let (tag, rest) = bytes.split_first()?;
     match tag {
-        1 => Some(Report::SandboxReady(decode_steps(rest)?)),
-        2 => Some(Report::GuestReady(decode_steps(rest)?)),
-        3 => {
+        1 => {
+            let ([device, inode], rest) = take_numbers(rest)?;
+            Some(Report::Built(Root { device, inode }, decode_steps(rest)?))
+        }
+        2 => {
+            let (namespaces, rest) = take_numbers(rest)?;
+            let ([device, inode], rest) = take_numbers(rest)?;
+            let seen = Seen { namespaces, root: Root { device, inode } };
+            Some(Report::SandboxReady(seen, decode_steps(rest)?))
+        }
+        3 => Some(Report::GuestReady(decode_steps(rest)?)),
+        4 => {
             let (step, rest) = rest.split_first()?;
             let (errno, rest) = rest.split_first_chunk::<4>()?;
             let error = StepError { step: step_at(*step)?, errno: i32::from_le_bytes(*errno) };
             Some(Report::Failed(error, decode_steps(rest)?))
         }
-        4 => {
+        5 => {
             let (status, rest) = rest.split_first_chunk::<4>()?;
             Some(Report::Ended(i32::from_le_bytes(*status), decode_steps(rest)?))
         }
-        5 => Some(Report::Confined(decode_steps(rest)?)),
         _ => None,
     }
+}
+
+fn take_numbers<const COUNT: usize>(bytes: &[u8]) -> Option<([u64; COUNT], &[u8])> {
+    let (numbers, rest) = bytes.split_at_checked(COUNT * size_of::<u64>())?;
+    let (numbers, _) = numbers.as_chunks();
+    let mut taken = [0; COUNT];
+    for (to, from) in taken.iter_mut().zip(numbers) {
+        *to = u64::from_le_bytes(*from);
+    }
+    Some((taken, rest))
 }
 
 fn decode_steps(bytes: &[u8]) -> Option<Vec<TimedStep>> {
@@ -155,14 +241,19 @@ fn step_at(index: u8) -> Option<Step> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
 
     #[test]
     fn reports_come_back_as_they_were() {
         let step = TimedStep { step: Step::PivotRoot, nanoseconds: 1 << 40, errno: 22 };
         let error = StepError { step: Step::Exec, errno: 2 };
         for report in [
-            Report::SandboxReady(vec![step; 40]),
-            Report::Confined(vec![step]),
+            Report::Built(Root { device: 1, inode: u64::MAX }, vec![step; 40]),
+            Report::SandboxReady(
+                Seen { namespaces: [7; 7], root: Root { device: 1 << 40, inode: 2 } },
+                vec![step],
+            ),
             Report::GuestReady(vec![]),
             Report::Failed(error, vec![step]),
             Report::Ended(139, vec![step]),
@@ -175,8 +266,26 @@ mod tests {
 
     #[test]
     fn broken_reports_are_refused() {
-        for bytes in [&[][..], &[9], &[3, 250, 0, 0, 0, 0], &[4, 1], &[1, 0], &[1; 15]] {
+        for bytes in
+            [&[][..], &[9], &[4, 250, 0, 0, 0, 0], &[5, 1], &[1, 0], &[1; 18], &[2; 70], &[3; 15]]
+        {
             assert_eq!(decode(bytes), None, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_word_arrives_as_it_was_said() {
+        let long = PathBuf::from("/".repeat(libc::PATH_MAX as usize - 1));
+        for interpreter in [PathBuf::from("/usr/bin/python3"), long] {
+            for (language, from_image) in [(Language::Python, true), (Language::Node, false)] {
+                let word = Word { language, from_image, interpreter: interpreter.clone() };
+                let (ours, theirs) = UnixDatagram::pair().unwrap();
+                start(ours.as_fd(), &word).unwrap();
+                assert_eq!(wait_for_start(theirs.as_fd()), Ok(Some(word)));
+            }
+        }
+        for bytes in [&[][..], &[0], &[9, 0, b'/'], &[0, 2, b'/']] {
+            assert_eq!(decode_word(bytes), None, "{bytes:?}");
         }
     }
 

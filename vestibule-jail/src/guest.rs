@@ -1,7 +1,7 @@
 //! The guest before it is one: the last steps between its start and the interpreter. It shares
 //! init's memory until the exec, while init waits: what is changed here but memory is its own.
 
-use crate::control::{self, Report};
+use crate::control::{self, Report, Word};
 use crate::plan::Settings;
 use crate::sandbox::Ends;
 use crate::trace::Trace;
@@ -11,7 +11,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
-use protocol::{Language, Rootfs, Step, StepError};
+use protocol::{Step, StepError};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -32,12 +32,8 @@ pub struct Start<'a> {
     pub ends: &'a Ends,
     /// Where the syscall filter, which init has loaded for both, reports to.
     pub listener: OwnedFd,
-    /// Where the root file system comes from.
-    pub rootfs: &'a Rootfs,
-    /// The interpreter's path inside.
-    pub interpreter: &'a Path,
-    /// The script's language.
-    pub language: Language,
+    /// What the supervisor wants executed.
+    pub word: &'a Word,
 }
 
 /// Becomes the interpreter, or reports why not. `exec_began` is set just before the exec.
@@ -106,22 +102,19 @@ fn verify() -> nix::Result<status::Status> {
 }
 
 fn execute(start: &Start<'_>) -> nix::Result<Infallible> {
+    let word = start.word;
     let program =
-        CString::new(start.interpreter.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
+        CString::new(word.interpreter.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
     let script =
-        CString::new(format!("/sandbox/{}", start.language.script())).map_err(|_| Errno::EINVAL)?;
+        CString::new(format!("/sandbox/{}", word.language.script())).map_err(|_| Errno::EINVAL)?;
     let variables =
         start.settings.environment.iter().map(|variable| CString::new(variable.as_str()));
     let variables = variables.collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
     let arguments = [program.clone(), script];
-    let opened = match start.rootfs {
-        Rootfs::Host => None,
-        // An image's interpreter must be a program of the image. A script could name
-        // `/proc/self/exe`, which is this program on the machine's own file system until the exec.
-        Rootfs::Image(_) => {
-            Some(open(start.interpreter, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?)
-        }
-    };
+    // An image's interpreter must be a program of the image. A script could name `/proc/self/exe`,
+    // which is this program on the machine's own file system until the exec.
+    let open_program = || open(&word.interpreter, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
+    let opened = word.from_image.then(open_program).transpose()?;
     sys::descriptors::close_on_exec(start.ends.control.as_fd())?;
     Err(match opened {
         None => sys::process::execute(&program, &arguments, &variables),

@@ -31,9 +31,7 @@ pub fn serve() -> Result<(), FrameError> {
         return sink.event(&Event::Refused(bad_request(&error.to_string())));
     }
     let (server, mut trace) = (Some(input.0.as_fd()), Trace::default());
-    let built = supervisor::prepare(&sandbox, server, &mut trace)
-        .and_then(|(standing, applied)| standing.confirm(applied, server, &mut trace));
-    let (standing, applied) = match built {
+    let (standing, applied) = match supervisor::prepare(&sandbox, server, &mut trace) {
         Ok(built) => built,
         Err(_) if hung_up(input.0.as_fd()) => return Ok(()),
         Err(refusal) => return sink.event(&Event::Refused(refusal)),

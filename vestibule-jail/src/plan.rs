@@ -1,8 +1,8 @@
-//! What the supervisor hands to init: [`Settings`], known before the clone, and a [`Plan`], found out
-//! while init begins. Names only: the sandboxed side carries it out as it stands.
+//! What the supervisor hands to the sandbox: [`Settings`], known before the clone, and a [`Plan`], found
+//! out while init and builder begin. Names only: the sandboxed side carries it out as it stands.
 
 use nix::errno::Errno;
-use protocol::{Interpreters, Limits, Rootfs};
+use protocol::{Limits, Rootfs};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -35,15 +35,13 @@ pub struct Plan {
     pub root: RootPlan,
     /// The workspace.
     pub workspace: Workspace,
-    /// The supervisor's namespaces, none of which may be the sandbox's.
-    pub outside: Vec<String>,
 }
 
 impl Plan {
-    /// Writes the plan to init's pipe and closes it.
+    /// Writes the plan to the builder's pipe and closes it.
     ///
     /// # Errors
-    /// The errno of `write(2)`; `EPIPE` if init is gone, `EILSEQ` for a path that is not UTF-8.
+    /// The errno of `write(2)`; `EPIPE` if the builder is gone, `EILSEQ` for a path that is not UTF-8.
     pub fn send(&self, pipe: OwnedFd) -> nix::Result<()> {
         let text = serde_json::to_vec(self).map_err(|_| Errno::EILSEQ)?;
         File::from(pipe).write_all(&text).map_err(|error| errno(&error))
@@ -101,8 +99,6 @@ pub struct RootPlan {
     pub etc: Vec<Entry>,
     /// Folders that are covered with an empty one, absolute inside.
     pub masks: Vec<PathBuf>,
-    /// The interpreters.
-    pub interpreters: Interpreters,
 }
 
 /// A name in the root file system and how it gets into the sandbox.
@@ -128,7 +124,6 @@ pub enum EntryKind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use protocol::{Interpreter, Language, Measured};
     use std::os::fd::OwnedFd;
 
     fn pipe() -> (OwnedFd, OwnedFd) {
@@ -142,7 +137,6 @@ mod tests {
             |number| Entry { name: PathBuf::from(format!("bin{number}")), kind: EntryKind::File };
         let mut top = vec![Entry { name: PathBuf::from("bin \"quoted\"\n"), kind: link }];
         top.extend((0..entries).map(entry));
-        let path = Measured::Missing("not there".to_owned());
         Plan {
             root: RootPlan {
                 source: Rootfs::Image(PathBuf::from("/images/one")),
@@ -151,14 +145,12 @@ mod tests {
                 top,
                 etc: vec![Entry { name: PathBuf::from("ssl/certs"), kind: EntryKind::Folder }],
                 masks: vec![PathBuf::from("/usr/src")],
-                interpreters: Interpreters(vec![Interpreter { language: Language::Bash, path }]),
             },
             workspace: Workspace {
                 path: PathBuf::from("/home/a b/ws"),
                 identity: (u64::MAX, 1 << 60),
                 read_only: true,
             },
-            outside: vec!["user:[4026531837]".to_owned()],
         }
     }
 

@@ -2,7 +2,7 @@
 //! name from.
 
 use nix::errno::Errno;
-use protocol::{Actor, Step, StepError, TimedStep};
+use protocol::{Step, StepError, TimedStep};
 use std::time::Instant;
 
 /// The steps taken so far by one process.
@@ -38,25 +38,11 @@ impl Trace {
         done
     }
 
-    /// Adds the steps of another process.
+    /// Adds the steps of another process. Those that were taken at the same time stand in the order
+    /// of the table.
     pub fn extend(&mut self, steps: Vec<TimedStep>) {
         self.steps.extend(steps);
-    }
-
-    /// Adds the steps of another process that it took before any of these, or at the same time.
-    pub fn precede(&mut self, steps: Vec<TimedStep>) {
-        self.steps.splice(0..0, steps);
-    }
-
-    /// Adds what init reports of the guest's start: its own step, which began before those of the
-    /// guest, and the guest's exec, which ended them.
-    pub fn extend_around_guest(&mut self, steps: Vec<TimedStep>) {
-        let (guest, init): (Vec<_>, Vec<_>) =
-            steps.into_iter().partition(|taken| taken.step.actor() == Actor::Guest);
-        let first = self.steps.iter().position(|taken| taken.step.actor() == Actor::Guest);
-        let place = first.unwrap_or(self.steps.len());
-        self.steps.splice(place..place, init);
-        self.steps.extend(guest);
+        self.steps.sort_by_key(|taken| taken.step);
     }
 
     /// Records a step that was seen to have begun at `start` and succeeded by now.

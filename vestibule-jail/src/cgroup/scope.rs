@@ -112,12 +112,13 @@ impl<'a> Systemd<'a> {
         latest: Duration,
     ) -> nix::Result<Option<Answer>> {
         let (answers, theirs) = pipe2(OFlag::O_CLOEXEC)?;
-        let asker = sys::process::start_copy(|| {
+        let alone = sys::process::single_thread()?;
+        let asker = sys::process::start_copy(&alone, || {
             let asked = detach(theirs.as_fd()).map(|()| bus::ask(bus, question));
             let answer = asked.unwrap_or_else(|errno| Answer::Failed(errno.desc().to_owned()));
             let text = serde_json::to_vec(&answer).unwrap_or_default();
             // A supervisor that is gone needs no answer.
-            let _ = nix::unistd::write(&theirs, &text);
+            nix::unistd::write(&theirs, &text).is_ok()
         })?;
         // As long as this end is open, the asker's end without an answer would not be seen.
         drop(theirs);

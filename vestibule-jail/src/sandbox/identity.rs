@@ -11,12 +11,14 @@ use nix::sys::stat::Mode;
 use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout};
 use std::os::fd::BorrowedFd;
 
-/// Closes everything but `keep`, and points the three standard descriptors nowhere: they are the
+/// Closes everything but `keep`, leaves the folder that the supervisor is in, and points the three standard descriptors nowhere: they are the
 /// protocol's. Asks for SIGKILL at the supervisor's death already, in case this process is stopped
 /// or hangs before [`die_with_supervisor`].
 pub fn close_descriptors(keep: &[BorrowedFd<'_>]) -> nix::Result<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     sys::descriptors::close_all_but(keep)?;
+    // A pivot moves the processes that are in the old root, and no other.
+    nix::unistd::chdir("/")?;
     let null = open("/dev/null", OFlag::O_RDWR | OFlag::O_CLOEXEC, Mode::empty())?;
     dup2_stdin(&null)?;
     dup2_stdout(&null)?;
@@ -37,6 +39,12 @@ pub fn map_ids(uid: u32, gid: u32) -> nix::Result<()> {
 /// Enters a cgroup namespace whose root is the cgroup that this process is in. Linux 4.6.
 pub fn enter_cgroup_namespace() -> nix::Result<()> {
     nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWCGROUP)
+}
+
+/// Enters a network namespace that has nothing but a loopback interface, which is down. Linux 3.8 for
+/// an ordinary user.
+pub fn enter_network_namespace() -> nix::Result<()> {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET)
 }
 
 /// Makes the sandbox the first choice of the machine's out-of-memory killer.

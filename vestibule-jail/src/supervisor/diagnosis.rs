@@ -5,13 +5,24 @@ use nix::errno::Errno;
 use protocol::{Cause, Refusal, Retry, Step, StepError};
 use std::path::Path;
 
+/// The namespaces that have a limit, by the name in texts and the setting that holds it.
+const LIMITS: &[(&str, &str)] = &[
+    ("user", "user.max_user_namespaces"),
+    ("PID", "user.max_pid_namespaces"),
+    ("mount", "user.max_mnt_namespaces"),
+    ("network", "user.max_net_namespaces"),
+    ("UTS", "user.max_uts_namespaces"),
+    ("IPC", "user.max_ipc_namespaces"),
+    ("cgroup", "user.max_cgroup_namespaces"),
+];
+
 /// What `/proc` says about the machine and about this process.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Evidence {
     /// `kernel.unprivileged_userns_clone`, Debian's and Arch's switch.
     pub userns_clone: Option<String>,
-    /// `user.max_user_namespaces`.
-    pub max_user_namespaces: Option<String>,
+    /// The first of the settings `user.max_…_namespaces` that is 0, and what it turns off.
+    pub turned_off: Option<(&'static str, &'static str)>,
     /// Whether this kernel has Ubuntu's AppArmor restriction, readable or not.
     pub apparmor_switch: bool,
     /// The AppArmor label of this process.
@@ -31,6 +42,9 @@ impl Evidence {
     fn below(proc: &Path) -> Evidence {
         let text = |name: &str| procfs::read(&proc.join(name)).ok();
         let word = |name: &str| text(name).map(|text| text.trim_matches(['\0', '\n']).to_owned());
+        let is_off = |(_, setting): &(&str, &str)| {
+            word(&format!("sys/{}", setting.replace('.', "/"))).as_deref() == Some("0")
+        };
         let status = status::read(&proc.join("self/status"));
         let mounts = text("self/mountinfo").unwrap_or_default();
         let covers = |mount: &mountinfo::Mount<'_>| {
@@ -38,7 +52,7 @@ impl Evidence {
         };
         Evidence {
             userns_clone: word("sys/kernel/unprivileged_userns_clone"),
-            max_user_namespaces: word("sys/user/max_user_namespaces"),
+            turned_off: LIMITS.iter().copied().find(is_off),
             apparmor_switch: proc.join("sys/kernel/apparmor_restrict_unprivileged_userns").exists(),
             apparmor_label: word("self/attr/apparmor/current")
                 .or_else(|| word("self/attr/current")),
@@ -65,6 +79,7 @@ pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
     let errno = Errno::from_raw(error.errno);
     let (cause, what, fix) = match (error.step, errno) {
         (Step::Clone, errno) => clone_failed(errno, evidence),
+        (Step::NetworkNamespace, errno) => network_failed(errno, evidence),
         (Step::MapIds | Step::HostName | Step::Loopback | Step::PrivateMounts, _)
         | (Step::MountRoot, Errno::EPERM | Errno::EACCES) => no_power_inside(evidence),
         (Step::MountProc, Errno::EPERM) => masked_proc(evidence),
@@ -127,15 +142,7 @@ fn clone_failed(errno: Errno, evidence: &Evidence) -> Explained {
             "a surrounding container's syscall filter forbids clone3".to_owned(),
             "start it outside that container, or allow user namespaces in it",
         ),
-        Errno::ENOSPC | Errno::EUSERS => (
-            Cause::UserNamespaceLimit,
-            match evidence.max_user_namespaces.as_deref() {
-                Some("0") => "user namespaces are turned off (user.max_user_namespaces is 0)",
-                _ => "the limit on user namespaces is reached",
-            }
-            .to_owned(),
-            "raise it as root: sysctl -w user.max_user_namespaces=15000",
-        ),
+        Errno::ENOSPC | Errno::EUSERS => limit_reached("user", evidence),
         Errno::EPERM if evidence.userns_clone.as_deref() == Some("0") => (
             Cause::UserNamespacesOff,
             "unprivileged user namespaces are turned off (kernel.unprivileged_userns_clone is 0)"
@@ -162,12 +169,50 @@ fn clone_failed(errno: Errno, evidence: &Evidence) -> Explained {
         Errno::EDEADLK => {
             (Cause::Other, "the jail has more than one thread".to_owned(), "report this as a bug")
         }
-        _ => (
-            Cause::Other,
-            "the namespaces could not be made".to_owned(),
-            "free memory or processes, then try again",
-        ),
+        _ => no_namespaces(),
     }
+}
+
+fn network_failed(errno: Errno, evidence: &Evidence) -> Explained {
+    match errno {
+        Errno::ENOSPC | Errno::EUSERS => limit_reached("network", evidence),
+        Errno::EPERM if evidence.filtered => (
+            Cause::ContainerFilter,
+            "a surrounding container's syscall filter forbids network namespaces".to_owned(),
+            "start it outside that container, or allow network namespaces in it",
+        ),
+        Errno::EPERM | Errno::EACCES => no_power_inside(evidence),
+        Errno::EINVAL => (
+            Cause::Other,
+            "this kernel was built without network namespaces".to_owned(),
+            "use a kernel of a distribution (CONFIG_NET_NS)",
+        ),
+        _ => no_namespaces(),
+    }
+}
+
+fn no_namespaces() -> Explained {
+    (
+        Cause::Other,
+        "the namespaces could not be made".to_owned(),
+        "free memory or processes, then try again",
+    )
+}
+
+/// A limit on namespaces: the one that turns them off, else the likeliest.
+fn limit_reached(likely: &str, evidence: &Evidence) -> Explained {
+    let what = match evidence.turned_off {
+        Some((name, setting)) => format!("{name} namespaces are turned off ({setting} is 0)"),
+        None => format!("the limit on {likely} namespaces is reached"),
+    };
+    let fix = match (evidence.turned_off, likely) {
+        (None, "user") | (Some(("user", _)), _) => {
+            "raise it as root: sysctl -w user.max_user_namespaces=15000"
+        }
+        (None, _) => "raise it as root: sysctl -w user.max_net_namespaces=15000",
+        (Some(_), _) => "raise that setting as root, with sysctl -w, to 15000",
+    };
+    (Cause::NamespaceLimit, what, fix)
 }
 
 fn cannot_execute(errno: Errno) -> Explained {
@@ -239,8 +284,29 @@ mod tests {
         };
         assert_eq!(cause(Step::Clone, Errno::EPERM, &confined), Cause::SecurityModule);
         assert_eq!(cause(Step::Clone, Errno::ENOSYS, &none), Cause::ContainerFilter);
-        assert_eq!(cause(Step::Clone, Errno::ENOSPC, &none), Cause::UserNamespaceLimit);
+        assert_eq!(cause(Step::Clone, Errno::ENOSPC, &none), Cause::NamespaceLimit);
         assert_eq!(cause(Step::Clone, Errno::EACCES, &none), Cause::SecurityModule);
+        let network = Step::NetworkNamespace;
+        assert_eq!(cause(network, Errno::EPERM, &container), Cause::ContainerFilter);
+        assert_eq!(cause(network, Errno::EPERM, &confined), Cause::SecurityModule);
+        assert_eq!(cause(network, Errno::EINVAL, &none), Cause::Other);
+        assert_eq!(cause(network, Errno::ENOMEM, &none), Cause::Other);
+    }
+
+    #[test]
+    fn a_limit_on_namespaces_is_named_with_its_setting() {
+        let off = |setting| Evidence { turned_off: Some(setting), ..Evidence::default() };
+        for (step, evidence, words) in [
+            (Step::Clone, Evidence::default(), "user.max_user_namespaces=15000"),
+            (Step::Clone, off(LIMITS[0]), "user.max_user_namespaces is 0"),
+            (Step::Clone, off(LIMITS[5]), "IPC namespaces are turned off (user.max_ipc_namesp"),
+            (Step::NetworkNamespace, Evidence::default(), "user.max_net_namespaces=15000"),
+            (Step::NetworkNamespace, off(LIMITS[3]), "user.max_net_namespaces is 0"),
+        ] {
+            let refusal = explain(StepError { step, errno: Errno::ENOSPC as i32 }, &evidence);
+            assert_eq!(refusal.cause, Cause::NamespaceLimit);
+            assert!(refusal.to_string().contains(words), "{refusal}");
+        }
     }
 
     #[test]
@@ -268,7 +334,10 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("evidence-{}", std::process::id()));
         std::fs::create_dir_all(folder.join("sys/kernel")).unwrap();
         std::fs::create_dir_all(folder.join("self/attr")).unwrap();
+        std::fs::create_dir_all(folder.join("sys/user")).unwrap();
         std::fs::write(folder.join("sys/kernel/unprivileged_userns_clone"), "0\n").unwrap();
+        std::fs::write(folder.join("sys/user/max_user_namespaces"), "7\n").unwrap();
+        std::fs::write(folder.join("sys/user/max_net_namespaces"), "0\n").unwrap();
         std::fs::write(folder.join("sys/kernel/apparmor_restrict_unprivileged_userns"), "")
             .unwrap();
         std::fs::write(folder.join("self/attr/current"), "docker-default (enforce)\n").unwrap();
@@ -279,6 +348,7 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(evidence.filtered && evidence.proc_masked && evidence.confined());
         assert!(evidence.apparmor_switch);
+        assert_eq!(evidence.turned_off, Some(("network", "user.max_net_namespaces")));
         assert_eq!(evidence.userns_clone.as_deref(), Some("0"));
     }
 }

@@ -17,7 +17,7 @@ pub use outbox::{Outbox, Sink};
 pub use pump::Verdict;
 
 use crate::cgroup::{self, Leaf};
-use crate::control::{self, Report};
+use crate::control::{self, Report, Word};
 use crate::plan::{Plan, Settings, StandIns};
 use crate::sandbox::{self, Ends};
 use crate::sys::process::{self, Cloned};
@@ -29,8 +29,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::pipe2;
 use protocol::{
-    Applied, Interpreters, Limit, NoCgroup, Refusal, RunCgroup, Sandbox, Script, Step, StepError,
-    TimedStep,
+    Applied, Interpreters, Limit, NoCgroup, Refusal, Rootfs, RunCgroup, Sandbox, Script, Step,
+    StepError, TimedStep,
 };
 use running::{Caged, Running};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,6 +42,7 @@ pub struct Standing {
     running: Running,
     scripts: OwnedFd,
     interpreters: Interpreters,
+    from_image: bool,
 }
 
 /// The cgroup of a run, or why it has none.
@@ -100,7 +101,8 @@ pub fn prepare(
     match stand(sandbox, &settings, &running, cgroup, plan, server, trace) {
         Ok((scripts, applied)) => {
             let interpreters = applied.interpreters.clone();
-            Ok((Standing { running, scripts, interpreters }, applied))
+            let from_image = sandbox.rootfs != Rootfs::Host;
+            Ok((Standing { running, scripts, interpreters, from_image }, applied))
         }
         Err(refusal) => Err(running.sandbox.refuse(refusal)),
     }
@@ -179,7 +181,7 @@ fn make_pipes() -> nix::Result<(Outside, Ends, OwnedFd)> {
     Ok((outside, ends, plan_end))
 }
 
-/// Finds out what init needs to know of the machine, hands it over, and waits until the sandbox
+/// Finds out what the builder needs to know of the machine, hands it over, and waits until the sandbox
 /// stands. Returns the folder that the script is written to.
 fn stand(
     sandbox: &Sandbox,
@@ -193,25 +195,16 @@ fn stand(
     let workspace = trace.refusing(Step::OpenWorkspace, || {
         workspace::check(&sandbox.workspace, sandbox.workspace_read_only, settings.uid)
     })?;
-    let root =
+    let (root, interpreters) =
         trace.refusing(Step::OpenRootfs, || rootfs::plan(&sandbox.rootfs, &sandbox.environment))?;
-    let interpreters = root.interpreters.clone();
-    let send = || Plan { root, workspace, outside: sandbox::namespaces()? }.send(pipe);
-    match trace.step(Step::SendPlan, send) {
-        // An init that is gone has reported why.
+    match trace.step(Step::SendPlan, || Plan { root, workspace }.send(pipe)) {
+        // A builder that is gone has reported why.
         Ok(()) | Err(StepError { errno: libc::EPIPE, .. }) => {}
         Err(error) => return Err(diagnosis::explain_here(error)),
     }
+    let scripts =
+        until_ready(running.control.as_fd(), server, trace).map_err(diagnosis::explain_here)?;
     let core_dumps = level::core_dumps();
-    let report = next_report(running.control.as_fd(), server);
-    let scripts = match taken(report, Step::VerifySandbox, trace) {
-        Ok((Report::SandboxReady(steps), Some(scripts))) => {
-            trace.extend(steps);
-            scripts
-        }
-        Ok(_) => return Err(diagnosis::explain_here(out_of_turn(Step::VerifySandbox))),
-        Err(error) => return Err(diagnosis::explain_here(error)),
-    };
     let limits = match (&running.sandbox.cgroup, &cgroup) {
         (Some(leaf), _) => Ok(leaf.states()),
         (None, reason) => Err(reason.as_ref().err()),
@@ -221,9 +214,37 @@ fn stand(
     Ok((scripts, Applied { isolation, controls, interpreters, cgroup, steps }))
 }
 
+/// Hears the builder and then init out, and compares what they saw.
+fn until_ready(
+    control: BorrowedFd<'_>,
+    server: Option<BorrowedFd<'_>>,
+    trace: &mut Trace,
+) -> Result<OwnedFd, StepError> {
+    let (built, scripts) = match taken(next_report(control, server), Step::VerifyMounts, trace)? {
+        (Report::Built(root, steps), Some(scripts)) => {
+            trace.extend(steps);
+            (root, scripts)
+        }
+        _ => return Err(out_of_turn(Step::VerifyMounts)),
+    };
+    // Here and not before, when the builder wanted the processor.
+    let outside = sandbox::namespaces();
+    let seen = match taken(next_report(control, server), Step::AwaitBuilder, trace)? {
+        (Report::SandboxReady(seen, steps), _) => {
+            trace.extend(steps);
+            seen
+        }
+        _ => return Err(out_of_turn(Step::AwaitBuilder)),
+    };
+    trace.step(Step::VerifySandbox, || {
+        let fresh = outside?.iter().zip(&seen.namespaces).all(|(ours, theirs)| ours != theirs);
+        if fresh && seen.root == built { Ok(scripts) } else { Err(Errno::UnknownErrno) }
+    })
+}
+
 type Received = nix::Result<Option<(Report, Option<OwnedFd>)>>;
 
-/// Waits for init's next report. A server that hangs up meanwhile is not kept waiting for a mount
+/// Waits for the next report. A server that hangs up meanwhile is not kept waiting for a mount
 /// that hangs.
 fn next_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> Received {
     let mut fds = vec![PollFd::new(control, PollFlags::POLLIN)];
@@ -240,7 +261,7 @@ fn next_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> Recei
     }
 }
 
-/// A report of init that is no failure. `due` is the step that the wait was for.
+/// A report that is no failure. `due` is the step that the wait was for.
 fn taken(
     report: Received,
     due: Step,
@@ -263,34 +284,6 @@ fn out_of_turn(due: Step) -> StepError {
 }
 
 impl Standing {
-    /// Waits until init has confined itself too: only then does all hold that `applied` says. A run
-    /// that starts at once need not wait, since a failure comes up in it, and the guest reads back
-    /// what holds for it. `server` is the pipe whose end means: cancel.
-    ///
-    /// # Errors
-    /// A refusal; nothing of the sandbox is left then.
-    pub fn confirm(
-        self,
-        mut applied: Applied,
-        server: Option<BorrowedFd<'_>>,
-        trace: &mut Trace,
-    ) -> Result<(Standing, Applied), Refusal> {
-        let report = next_report(self.running.control.as_fd(), server);
-        let confined = match taken(report, Step::LoadFilter, trace) {
-            Ok((Report::Confined(steps), _)) => Ok(steps),
-            Ok(_) => Err(out_of_turn(Step::LoadFilter)),
-            Err(error) => Err(error),
-        };
-        match confined {
-            Ok(steps) => {
-                trace.extend(steps);
-                applied.steps = trace.steps().to_vec();
-                Ok((self, applied))
-            }
-            Err(error) => Err(self.running.sandbox.refuse(diagnosis::explain_here(error))),
-        }
-    }
-
     /// The interpreter check, the script, the guest, and the watch over it until nothing is left.
     /// `server` is the pipe whose end means: cancel.
     ///
@@ -315,23 +308,13 @@ impl Standing {
     }
 
     fn start(&self, script: &Script, trace: &mut Trace) -> Result<(), Refusal> {
-        self.interpreters.path(script.language)?;
+        let interpreter = self.interpreters.path(script.language)?.to_owned();
         let write = || script::write_script(self.scripts.as_fd(), script);
         trace.step(Step::WriteScript, write).map_err(diagnosis::explain_here)?;
-        control::start(self.running.control.as_fd(), script.language)
-            .map_err(|errno| diagnosis::explain_here(self.why_not_started(errno, trace)))
-    }
-
-    /// The word did not reach init. One that is gone has said why before.
-    fn why_not_started(&self, errno: Errno, trace: &mut Trace) -> StepError {
-        loop {
-            let report = control::receive(self.running.control.as_fd());
-            match taken(report, Step::StartGuest, trace) {
-                Ok((Report::Confined(steps), _)) => trace.extend(steps),
-                Err(error) if error.errno != libc::ECHILD => return error,
-                _ => return StepError { step: Step::StartGuest, errno: errno as i32 },
-            }
-        }
+        let word = Word { language: script.language, from_image: self.from_image, interpreter };
+        control::start(self.running.control.as_fd(), &word).map_err(|errno| {
+            diagnosis::explain_here(StepError { step: Step::StartGuest, errno: errno as i32 })
+        })
     }
 
     /// Init's pidfd, which becomes readable when it ends.

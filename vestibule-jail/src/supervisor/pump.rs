@@ -195,10 +195,6 @@ impl Watch<'_> {
     /// A report of init or of the guest.
     fn hear(&mut self) -> Option<Cause> {
         match control::receive(self.control.as_fd()) {
-            Ok(Some((Report::Confined(steps), _))) => {
-                self.trace.precede(steps);
-                None
-            }
             Ok(Some((Report::GuestReady(steps), Some(listener)))) => {
                 self.guest_ready = true;
                 self.trace.extend(steps);
@@ -215,10 +211,12 @@ impl Watch<'_> {
                 Some(Cause::Failed(error))
             }
             Ok(Some((Report::Ended(status, steps), _))) => {
-                self.trace.extend_around_guest(steps);
+                self.trace.extend(steps);
                 Some(Cause::Guest(status))
             }
-            Ok(Some((Report::SandboxReady(_), _)) | None) | Err(_) => Some(Cause::InitEnded),
+            Ok(Some((Report::Built(..) | Report::SandboxReady(..), _)) | None) | Err(_) => {
+                Some(Cause::InitEnded)
+            }
         }
     }
 

@@ -37,7 +37,10 @@ const NOT_FROM_IMAGE: &[&str] =
 ///
 /// # Errors
 /// A refusal if the folder cannot be opened or holds no system.
-pub fn plan(source: &Rootfs, environment: &[(String, String)]) -> Result<RootPlan, Refusal> {
+pub fn plan(
+    source: &Rootfs,
+    environment: &[(String, String)],
+) -> Result<(RootPlan, Interpreters), Refusal> {
     let folder = match source {
         Rootfs::Host => Path::new("/"),
         Rootfs::Image(path) => path,
@@ -60,15 +63,15 @@ pub fn plan(source: &Rootfs, environment: &[(String, String)]) -> Result<RootPla
         entries(base.as_fd(), etc_names(&interpreters)).into_iter().filter_map(below_etc).collect();
     let interpreters = Interpreters(interpreters.into_iter().map(reported).collect());
     let status = fstat(&base).map_err(|errno| unusable(folder, source, errno))?;
-    Ok(RootPlan {
+    let plan = RootPlan {
         source: source.clone(),
         base: folder.to_owned(),
         identity: (status.st_dev, status.st_ino),
         top,
         etc,
         masks,
-        interpreters,
-    })
+    };
+    Ok((plan, interpreters))
 }
 
 fn reported((language, found): (Language, Result<Found, String>)) -> Interpreter {

@@ -19,11 +19,11 @@ pub enum Cloned {
 /// Known only to a process that was cloned from one of a single thread, and so has one itself.
 pub struct SingleThread(());
 
-/// The namespaces of a sandbox.
-pub const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
+/// The namespaces that come with the clone. The network namespace follows, since making it takes the
+/// kernel longer than all of these together.
+const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNS
-    | libc::CLONE_NEWNET
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWCGROUP;
@@ -31,17 +31,14 @@ pub const NAMESPACES: libc::c_int = libc::CLONE_NEWUSER
 /// `CLONE_INTO_CGROUP` of `linux/sched.h`; the constant of `libc` has the wrong sign.
 const INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// Clones the calling process into new namespaces of all seven kinds and into the cgroup whose folder
+/// Clones the calling process into new namespaces of all kinds but one, and into the cgroup whose folder
 /// is given, as `clone3(2)` with `CLONE_PIDFD` (Linux 5.3) and `CLONE_INTO_CGROUP` (Linux 5.7). Memory
 /// is copied, as by `fork`.
 ///
 /// # Errors
-/// The errno of `clone3(2)`, or of reading `/proc/self/task`; `EDEADLK` if the process has more than
-/// one thread: the child would see no other, and would wait for ever for a lock that another one held.
+/// The errno of `clone3(2)`; otherwise as for [`single_thread`].
 pub fn clone_init(cgroup: Option<BorrowedFd<'_>>) -> nix::Result<Cloned> {
-    if threads()? != 1 {
-        return Err(Errno::EDEADLK);
-    }
+    let alone = single_thread()?;
     let mut pidfd: RawFd = -1;
     let flags = NAMESPACES | libc::CLONE_PIDFD;
     // SAFETY: `clone_args` is plain data for which all zeroes is a valid value.
@@ -56,7 +53,7 @@ pub fn clone_init(cgroup: Option<BorrowedFd<'_>>) -> nix::Result<Cloned> {
     // SAFETY: without CLONE_VM the child runs on a copy of this stack; `args` is valid, and `pidfd`
     // outlives the call; there is a single thread, so no lock can be held by another one.
     match check(unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of_val(&args)) })? {
-        0 => Ok(Cloned::Init(SingleThread(()))),
+        0 => Ok(Cloned::Init(alone)),
         // SAFETY: the kernel has stored a new descriptor in `pidfd`.
         pid => Ok(Cloned::Supervisor(Pid::from_raw(pid as i32), unsafe {
             OwnedFd::from_raw_fd(pidfd)
@@ -64,29 +61,30 @@ pub fn clone_init(cgroup: Option<BorrowedFd<'_>>) -> nix::Result<Cloned> {
     }
 }
 
-/// Starts a child on a copy of this process, which has a single thread, as `fork(2)` does. It ends
-/// after `life`.
+/// Makes sure that this process has a single thread.
 ///
 /// # Errors
-/// The errno of `fork(2)`, or of reading `/proc/self/task`; `EDEADLK` as for [`clone_init`].
-pub fn start_copy(life: impl FnOnce()) -> nix::Result<Pid> {
-    if threads()? != 1 {
-        return Err(Errno::EDEADLK);
-    }
+/// The errno of reading `/proc/self/task`; `EDEADLK` if there are more: a child would see no other, and
+/// would wait for ever for a lock that another one held.
+pub fn single_thread() -> nix::Result<SingleThread> {
+    let tasks = std::fs::read_dir("/proc/self/task").map_err(|error| crate::plan::errno(&error))?;
+    if tasks.count() == 1 { Ok(SingleThread(())) } else { Err(Errno::EDEADLK) }
+}
+
+/// Starts a child on a copy of this process, as `fork(2)` does. It ends after `life`, with exit code 0
+/// if that returns true and 1 if not.
+///
+/// # Errors
+/// The errno of `fork(2)`.
+pub fn start_copy(_alone: &SingleThread, life: impl FnOnce() -> bool) -> nix::Result<Pid> {
     // SAFETY: there is a single thread, so no lock can be held by another one.
     match unsafe { nix::unistd::fork() }? {
         nix::unistd::ForkResult::Parent { child } => Ok(child),
         nix::unistd::ForkResult::Child => {
-            life();
-            exit_now(0)
+            let done = life();
+            exit_now(if done { 0 } else { 1 })
         }
     }
-}
-
-/// How many threads the calling process has.
-fn threads() -> nix::Result<usize> {
-    let tasks = std::fs::read_dir("/proc/self/task").map_err(|error| crate::plan::errno(&error))?;
-    Ok(tasks.count())
 }
 
 /// The stack of a child that shares its parent's memory, in bytes.

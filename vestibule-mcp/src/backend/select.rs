@@ -205,7 +205,7 @@ fn is_lasting(refusal: &Refusal) -> bool {
         Cause::Privileged
         | Cause::KernelTooOld
         | Cause::UserNamespacesOff
-        | Cause::UserNamespaceLimit
+        | Cause::NamespaceLimit
         | Cause::SecurityModule
         | Cause::ContainerFilter
         | Cause::MaskedProc

@@ -81,7 +81,7 @@ fn refused(refusal: &Refusal) -> Vec<Check> {
     let failed = match refusal.cause {
         Cause::KernelTooOld => "kernel",
         Cause::UserNamespacesOff
-        | Cause::UserNamespaceLimit
+        | Cause::NamespaceLimit
         | Cause::SecurityModule
         | Cause::Chroot => "user namespaces",
         Cause::MaskedProc => "/proc",
