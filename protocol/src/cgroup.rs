@@ -11,24 +11,34 @@ pub enum CgroupSource {
     /// A delegated cgroup that the jail runs in, else a transient scope of the user's systemd.
     #[default]
     Find,
-    /// The same, and this process, which must be the one that started the jail, is moved there too:
+    /// The same, and the server, which must be the process that started the jail, is moved there too:
     /// every later jail of its own is then born in it.
-    FindWith(u32),
+    FindWith(ServerShare),
     /// The delegated cgroup that an earlier jail named. One that is gone is looked for anew.
     Below {
         /// Its folder.
         home: PathBuf,
         /// As in `FindWith`.
-        server: u32,
+        server: ServerShare,
     },
     /// None: an earlier jail has found out why.
     Without(NoCgroup),
 }
 
+/// A server that runs are made for, and what they may have together.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ServerShare {
+    /// Its process id.
+    pub process: u32,
+    /// The memory of all its runs together, in MiB: what one of them has handed to another counts for
+    /// neither once the first is gone.
+    pub memory_mib: u64,
+}
+
 /// The cgroup that a run has for itself.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct RunCgroup {
-    /// The delegated cgroup that it was made in, which serves further runs.
+    /// The delegated cgroup that it was made in, itself or one level below, which serves further runs.
     pub home: PathBuf,
     /// Its own folder, made by mkdir, which the server removes if the supervisor dies.
     pub run: PathBuf,
@@ -38,6 +48,9 @@ pub struct RunCgroup {
 
 /// How the name of a run's cgroup begins.
 const NAME: &str = "vestibule-run-";
+
+/// How the name of the cgroup begins that holds all runs of one server.
+const RUNS: &str = "mcp-sandbox-runs-";
 
 /// What the name of a run's cgroup tells: what the dead have left can be told from what is about to be
 /// used, and a server finds what a helper made that died without a word.
@@ -66,6 +79,28 @@ impl RunCgroup {
             supervisor: parts.next()?.parse().ok()?,
         };
         parts.next().is_none().then_some(name)
+    }
+}
+
+/// What the name of the cgroup of all runs of a server tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct RunsName {
+    /// The process id of the server.
+    pub owner: u32,
+    /// When it was started, as in [`RunName`].
+    pub started: u64,
+}
+
+impl RunsName {
+    /// The name.
+    pub fn to_name(self) -> String {
+        format!("{RUNS}{}-{}", self.owner, self.started)
+    }
+
+    /// Takes such a name apart; `None` for any other.
+    pub fn parse(name: &str) -> Option<RunsName> {
+        let (owner, started) = name.strip_prefix(RUNS)?.split_once('-')?;
+        Some(RunsName { owner: owner.parse().ok()?, started: started.parse().ok()? })
     }
 }
 
@@ -178,6 +213,11 @@ mod tests {
         assert_eq!(parsed, Some(RunName { owner: 7, started: 1 << 40, supervisor: 9 }));
         for other in ["mcp-sandbox-supervisors", "vestibule-run-", "vestibule-run-1-2", "session"] {
             assert_eq!(RunCgroup::parse_name(other), None, "{other}");
+        }
+        let runs = RunsName { owner: 7, started: 1 << 40 };
+        assert_eq!(RunsName::parse(&runs.to_name()), Some(runs));
+        for other in ["mcp-sandbox-supervisors", "mcp-sandbox-runs-1", "mcp-sandbox-runs-1-2-3"] {
+            assert_eq!(RunsName::parse(other), None, "{other}");
         }
         assert_eq!(RunCgroup::parse_name("vestibule-run-1-2-3-4"), None);
         assert_eq!(RunCgroup::parse_name("vestibule-run-x-2-3"), None);

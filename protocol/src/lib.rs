@@ -18,7 +18,9 @@ mod report;
 mod spec;
 mod step;
 
-pub use cgroup::{Bus, CgroupOrigin, CgroupSource, NoCgroup, RunCgroup, RunName};
+pub use cgroup::{
+    Bus, CgroupOrigin, CgroupSource, NoCgroup, RunCgroup, RunName, RunsName, ServerShare,
+};
 pub use isolation::{Isolation, Level, Limit, StandIn};
 pub use language::Language;
 pub use limits::{

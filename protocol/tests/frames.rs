@@ -52,11 +52,15 @@ fn no_cgroup() -> impl Strategy<Value = NoCgroup> {
     ]
 }
 
+fn share() -> impl Strategy<Value = ServerShare> {
+    any::<(u32, u64)>().prop_map(|(process, memory_mib)| ServerShare { process, memory_mib })
+}
+
 fn cgroup() -> impl Strategy<Value = CgroupSource> {
     prop_oneof![
         Just(CgroupSource::Find),
-        any::<u32>().prop_map(CgroupSource::FindWith),
-        (path(), any::<u32>()).prop_map(|(home, server)| CgroupSource::Below { home, server }),
+        share().prop_map(CgroupSource::FindWith),
+        (path(), share()).prop_map(|(home, server)| CgroupSource::Below { home, server }),
         no_cgroup().prop_map(CgroupSource::Without),
     ]
 }

@@ -190,8 +190,10 @@ def left_by_the_dead():
     with open(code, "w") as f:
         f.write("sleep 3; echo well\n")
     left = "vestibule-run-4194304-5-77"
+    older = "mcp-sandbox-runs-4194304-5"
     script = (
-        f'mkdir "/sys/fs/cgroup$(sed -n "s/^0:://p" /proc/self/cgroup)/{left}" && echo made; '
+        'own="/sys/fs/cgroup$(sed -n "s/^0:://p" /proc/self/cgroup)"; '
+        f'mkdir -p "$own/{left}" "$own/{older}/{left}" && echo made; '
         f'exec "{SERVER}" run bash "{code}"'
     )
     command = "systemd-run --user --quiet --pipe --wait -p Delegate=yes bash -c".split()
@@ -199,6 +201,7 @@ def left_by_the_dead():
     process = subprocess.Popen([*command, script], stdout=pipe, stderr=pipe, text=True)
     running_leaves()
     expect(left not in map(os.path.basename, leaves()), f"{left} is still there")
+    expect(not cgroups(older), f"{older} is still there")
     out, report = process.communicate()
     expect(out == "made\nwell\n", f"{out}{report}")
     nothing_left()

@@ -7,7 +7,7 @@ import subprocess
 
 from checking import check, expect
 from client import NATIVE, WORK, client_environment
-from machine import JAIL, SERVER, leaves, nothing_left, running_leaves, scopes
+from machine import JAIL, SERVER, home_of, leaves, nothing_left, running_leaves, scopes
 
 HELLO = {"python": 'print("hello")', "bash": "echo hello", "node": 'console.log("hello")'}
 SYSTEMD_RUN = ("systemd-run", "--user", "--quiet")
@@ -48,7 +48,7 @@ def new_scope(prefix, language):
     """A scope is made, named after the server, among the user's applications."""
     process = start(prefix, None, language, HELLO[language] + "; sleep 1")
     [leaf] = running_leaves()
-    made, folder = scopes(), os.path.dirname(leaf)
+    made, folder = scopes(), home_of(leaf)
     says_native(process)
     expect(len(made) == 1 and re.fullmatch(r"mcp-sandbox-\d+-\d+\.scope", made[0]), f"scopes: {made}")
     expect(folder.endswith(f"/app.slice/{made[0]}"), f"the leaf lies in {folder}")
@@ -60,7 +60,7 @@ def delegated(prefix, kind):
     """No scope is made where the cgroup is delegated already."""
     process = start(prefix, None, "bash", HELLO["bash"] + "; sleep 1")
     [leaf] = running_leaves()
-    made, folder = scopes(), os.path.dirname(leaf)
+    made, folder = scopes(), home_of(leaf)
     says_native(process)
     expect(not made, f"scopes: {made}")
     expect("mcp-sandbox" not in folder and folder.endswith(kind), f"the leaf lies in {folder}")

@@ -4,7 +4,7 @@ import os
 
 from checking import check, expect
 from client import FAST, Client, is_native
-from machine import cgroups, leaves, nothing_left, read, running_leaves, scopes
+from machine import cgroups, leaves, nothing_left, read, running_leaves, runs_of, scopes
 
 HOLD = "x = bytearray(b'x') * (100 << 20)\nimport time\ntime.sleep(4)\nprint('held')"
 
@@ -18,7 +18,7 @@ def at_once():
         limits = [(read(leaf, "memory.max"), read(leaf, "pids.max")) for leaf in found]
         for call in calls:
             is_native(client.finish(call), "held")
-        homes = {os.path.dirname(leaf) for leaf in found}
+        homes = {runs_of(leaf) for leaf in found}
         expect(limits == [("268435456", "128")] * 4, f"{limits}")
         expect(len(homes) == 1 and len(scopes()) == 1, f"{homes}")
         nothing_left({client.pid})

@@ -5,7 +5,7 @@ import subprocess
 
 from checking import Skip, check, expect
 from client import FAST, Client, is_measured, is_native, is_out_of_memory
-from machine import Samples, cgroups, memory, read
+from machine import Samples, cgroups, memory, read, running_leaves, runs_of
 
 MAPPED = "import mmap\nm = mmap.mmap(-1, %d << 20)\nfor i in range(0, len(m), 4096): m[i] = 1\n"
 MEMFD = """import os
@@ -16,6 +16,31 @@ IN_SHM = "with open('/dev/shm/x', 'wb') as f:\n  for _ in range(60): f.write(byt
 BOMB = "held = []\nwhile True: held.append(bytearray(b'x') * (8 << 20))\n"
 CHILD = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BOMB!r}])\n"
 FILL_TMP = "dd if=/dev/zero of=/tmp/x bs=1M count=400"
+# One run keeps every memfd that others hand to it through a socket in the workspace.
+KEEP = """import array, os, socket, time
+if os.path.exists("/workspace/s"): os.unlink("/workspace/s")
+server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+server.bind("/workspace/s")
+server.listen()
+server.settimeout(20)
+kept = []
+try:
+    while True:
+        connection = server.accept()[0]
+        kept.append(socket.recv_fds(connection, 1, 1)[1])
+        connection.send(b"1")
+except TimeoutError:
+    print(len(kept), "kept")
+"""
+HAND_ON = """import os, socket
+fd = os.memfd_create("x")
+for _ in range(40): os.write(fd, bytes(1 << 20))
+keeper = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+keeper.connect("/workspace/s")
+socket.send_fds(keeper, [b"1"], [fd])
+keeper.recv(1)
+print("handed on")
+"""
 # The first of a run's lines is written before the file is in the way of anything.
 PAGE_CACHE = """
 dd if=/dev/zero of=/workspace/big bs=1M count=320 2>&1 && cat /workspace/big >/dev/null
@@ -72,6 +97,23 @@ def page_cache():
         answer = client.call("bash", PAGE_CACHE, 60)
     expect(answer.exit_code == 0 and answer.stdout.endswith("done"), answer.text)
     expect(answer.used["mem_peak_bytes"] <= 256 << 20, answer.text)
+
+
+@check("memory-handed-from-run-to-run-is-bounded")
+def handed_on():
+    """What a dead run filled, and another one holds, counts for neither: for all of them it does."""
+    with Client(MAX_CONCURRENT=2, MEM_MB=64, **FAST) as client:
+        keeper = client.start("python", KEEP, 60)
+        [leaf] = running_leaves()
+        runs = runs_of(leaf)
+        expect(read(runs, "memory.max") == str(128 << 20), read(runs, "memory.max"))
+        with Samples(lambda: int(read(runs, "memory.current")), 0.02) as samples:
+            answers = [client.call("python", HAND_ON, 30) for _ in range(5)]
+        kept = client.finish(keeper)
+        expect(max(samples) <= 128 << 20, f"all runs together had {max(samples)} bytes")
+        ends = [answer.first for answer in (*answers, kept)]
+        expect(any(end.startswith("[out of memory: not at the sandbox's own") for end in ends), f"{ends}")
+        client.answers()
 
 
 @check("memory-is-not-what-a-kill-says")

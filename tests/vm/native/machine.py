@@ -32,6 +32,17 @@ def leaves():
     return cgroups("vestibule-run-")
 
 
+def runs_of(leaf):
+    """The folder of all runs of the server that the leaf is one of."""
+    return os.path.dirname(leaf)
+
+
+def home_of(leaf):
+    """The delegated folder: by hand a leaf lies in it, a server's runs lie one level below."""
+    above = os.path.dirname(leaf)
+    return os.path.dirname(above) if os.path.basename(above).startswith("mcp-sandbox-runs-") else above
+
+
 def members(folder):
     try:
         return [int(pid) for pid in read(folder, "cgroup.procs").split()]

@@ -5,8 +5,8 @@ use super::run;
 use nix::errno::Errno;
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkdir};
-use protocol::NoCgroup;
-use std::path::Path;
+use protocol::{NoCgroup, RunsName};
+use std::path::{Path, PathBuf};
 
 /// The leaf for the server and its supervisors, which must not count as the guest's.
 const SUPERVISORS: &str = "mcp-sandbox-supervisors";
@@ -48,6 +48,46 @@ pub fn prepare(path: &Path, ours: &[Pid]) -> Result<(), NoCgroup> {
     }
     run::sweep(path);
     Ok(())
+}
+
+/// The cgroup for all runs of a server below `home`, made where it is not there yet, with what they may
+/// have of memory together. Each has its own limit in it.
+///
+/// # Errors
+/// What stands in the way.
+pub fn for_runs(home: &Path, owner: Pid, memory_mib: u64) -> Result<PathBuf, NoCgroup> {
+    let started = run::start_time(owner).unwrap_or(0);
+    let name = RunsName { owner: owner.as_raw().cast_unsigned(), started }.to_name();
+    let path = home.join(name);
+    match mkdir(&path, Mode::from_bits_truncate(0o755)) {
+        Ok(()) => {}
+        Err(Errno::EEXIST) => {
+            keep_on(&path);
+            return Ok(path);
+        }
+        Err(errno) => return Err(unusable("mkdir", &path, errno)),
+    }
+    let limited = Folder::open(&path).and_then(|runs| limit_together(&runs, memory_mib));
+    match limited {
+        Ok(()) => Ok(path),
+        Err(errno) => {
+            let _ = std::fs::remove_dir(&path);
+            Err(unusable("memory.max", &path, errno))
+        }
+    }
+}
+
+fn limit_together(runs: &Folder, memory_mib: u64) -> nix::Result<()> {
+    let bytes = memory_mib.saturating_mul(1 << 20);
+    for (name, value) in [("memory.max", bytes), ("memory.swap.max", 0)] {
+        match runs.write(name, &value.to_string()) {
+            // Without the controller, the run's own limit is missing too, and named. A kernel that does
+            // not count swap has no file for it.
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    turn_on(runs, &runs.read("cgroup.controllers")?)
 }
 
 /// Turns controllers on again that somebody has turned off since. Failing shows in the run's limits.

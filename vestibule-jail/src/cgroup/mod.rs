@@ -15,7 +15,7 @@ pub use folder::Folder;
 pub use run::{KilledAt, Leaf, LimitStates, Measurements};
 
 use nix::unistd::Pid;
-use protocol::{CgroupOrigin, CgroupSource, NoCgroup};
+use protocol::{CgroupOrigin, CgroupSource, NoCgroup, ServerShare};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 
@@ -24,6 +24,8 @@ use std::path::PathBuf;
 pub struct Home {
     /// Its folder.
     pub folder: PathBuf,
+    /// The folder that a run's own is made in: the same, or one below it for all runs of the server.
+    pub runs: PathBuf,
     /// How it was come by.
     pub origin: CgroupOrigin,
     /// Who answers for what is made in it: the server, or this process.
@@ -40,26 +42,27 @@ pub fn find(source: &CgroupSource, server: Option<BorrowedFd<'_>>) -> Result<Hom
         CgroupSource::Without(reason) => Err(reason.clone()),
         CgroupSource::Find => look(&[own], own, server),
         CgroupSource::FindWith(parent) => find_with(*parent, server),
-        CgroupSource::Below { home, server: parent } => {
-            let folder = home.clone();
-            if hierarchy::runs_below(&folder) {
-                home::keep_on(&folder);
-                let owner = Pid::from_raw(parent.cast_signed());
-                return Ok(Home { folder, origin: CgroupOrigin::Given, owner });
-            }
-            // The scope has gone, as when the user's systemd was started anew.
-            find_with(*parent, server)
+        CgroupSource::Below { home, server: parent } if hierarchy::runs_below(home) => {
+            home::keep_on(home);
+            let owner = Pid::from_raw(parent.process.cast_signed());
+            let runs = home::for_runs(home, owner, parent.memory_mib)?;
+            Ok(Home { folder: home.clone(), runs, origin: CgroupOrigin::Given, owner })
         }
+        // The scope has gone, as when the user's systemd was started anew.
+        CgroupSource::Below { server: parent, .. } => find_with(*parent, server),
     }
 }
 
 /// Finds a home for this process and its parent. No other process may be moved on a request's word.
-fn find_with(parent: u32, server: Option<BorrowedFd<'_>>) -> Result<Home, NoCgroup> {
+fn find_with(parent: ServerShare, server: Option<BorrowedFd<'_>>) -> Result<Home, NoCgroup> {
     let owner = nix::unistd::getppid();
-    if owner.as_raw().cast_unsigned() != parent {
-        return Err(NoCgroup::Unusable(format!("process {parent} did not start this one")));
+    if owner.as_raw().cast_unsigned() != parent.process {
+        let reason = format!("process {} did not start this one", parent.process);
+        return Err(NoCgroup::Unusable(reason));
     }
-    look(&[nix::unistd::getpid(), owner], owner, server)
+    let home = look(&[nix::unistd::getpid(), owner], owner, server)?;
+    let runs = home::for_runs(&home.folder, owner, parent.memory_mib)?;
+    Ok(Home { runs, ..home })
 }
 
 /// The ways in their order: the cgroup that this process runs in, if it is delegated; else a scope.
@@ -72,7 +75,8 @@ fn look(ours: &[Pid], owner: Pid, server: Option<BorrowedFd<'_>>) -> Result<Home
     {
         match home::prepare(&own.folder, ours) {
             Ok(()) => {
-                return Ok(Home { folder: own.folder, origin: CgroupOrigin::Delegated, owner });
+                let (folder, origin) = (own.folder, CgroupOrigin::Delegated);
+                return Ok(Home { runs: folder.clone(), folder, origin, owner });
             }
             Err(reason) => in_the_way = Some(reason),
         }
@@ -80,7 +84,8 @@ fn look(ours: &[Pid], owner: Pid, server: Option<BorrowedFd<'_>>) -> Result<Home
     match systemd.make_scope() {
         Ok((folder, name, bus)) => {
             home::prepare(&folder, ours)?;
-            Ok(Home { folder, origin: CgroupOrigin::Scope { name, bus }, owner })
+            let origin = CgroupOrigin::Scope { name, bus };
+            Ok(Home { runs: folder.clone(), folder, origin, owner })
         }
         // What stood in the way of the nearer way tells more than that there is no other.
         Err(NoCgroup::NoUserManager) => Err(in_the_way.unwrap_or(NoCgroup::NoUserManager)),

@@ -6,7 +6,7 @@ use crate::procfs;
 use nix::errno::Errno;
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkdir};
-use protocol::{Limit, LimitHit, Limits, Measured, RunCgroup};
+use protocol::{Limit, LimitHit, Limits, Measured, RunCgroup, RunsName};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Leaf {
     /// # Errors
     /// The errno of making or opening the folder. A limit that cannot be set is no error.
     pub fn make(home: &Home, limits: &Limits) -> nix::Result<Leaf> {
-        let path = home.folder.join(name(home.owner));
+        let path = home.runs.join(name(home.owner));
         let mode = Mode::from_bits_truncate(0o755);
         match mkdir(&path, mode) {
             // Of a dead supervisor that had this process id, and the same server.
@@ -210,7 +210,7 @@ fn name(owner: Pid) -> String {
 }
 
 /// When a process was started, in clock ticks since boot: the 22nd field of proc_pid_stat(5).
-fn start_time(process: Pid) -> Option<u64> {
+pub fn start_time(process: Pid) -> Option<u64> {
     let text = procfs::read(&Path::new("/proc").join(process.to_string()).join("stat")).ok()?;
     start_time_in(&text)
 }
@@ -225,19 +225,23 @@ fn start_time_in(stat: &str) -> Option<u64> {
 pub fn sweep(home: &Path) {
     let Ok(entries) = fs::read_dir(home) else { return };
     for entry in entries.flatten() {
-        let path = entry.path();
-        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_left_over) {
-            // Tried again by the next that comes along.
-            let _ = end(&path);
+        let (name, path) = (entry.file_name(), entry.path());
+        let Some(name) = name.to_str().filter(|name| is_left_over(name)) else { continue };
+        if RunsName::parse(name).is_some() {
+            sweep(&path);
         }
+        // Tried again by the next that comes along.
+        let _ = end(&path);
     }
 }
 
-/// Whether a name is that of a run whose owner is dead.
+/// Whether a name is that of a run, or of all runs of a server, whose owner is dead.
 fn is_left_over(name: &str) -> bool {
-    let Some(name) = RunCgroup::parse_name(name) else { return false };
-    let owner = Pid::from_raw(name.owner.cast_signed());
-    start_time(owner) != Some(name.started)
+    let run = RunCgroup::parse_name(name).map(|name| (name.owner, name.started));
+    let runs = || RunsName::parse(name).map(|name| (name.owner, name.started));
+    run.or_else(runs).is_some_and(|(owner, started)| {
+        start_time(Pid::from_raw(owner.cast_signed())) != Some(started)
+    })
 }
 
 /// Kills what is in a cgroup and removes it.
@@ -280,6 +284,9 @@ mod tests {
         assert!(is_left_over(&of(std::process::id(), other_time)), "a process id used again");
         assert!(is_left_over(&of(4_194_304, 5)), "no such process");
         assert!(!is_left_over("mcp-sandbox-supervisors"));
+        let all_of = |owner, started| RunsName { owner, started }.to_name();
+        assert!(!is_left_over(&all_of(std::process::id(), start_time(own).unwrap())));
+        assert!(is_left_over(&all_of(4_194_304, 5)));
     }
 
     /// A folder with these files in place of a cgroup: what a kernel lacks is left out of it.

@@ -100,7 +100,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("vestibule-{test}-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let pid = nix::unistd::getpid();
-        let home = Home { folder, origin: CgroupOrigin::Given, owner: pid };
+        let home = Home { runs: folder.clone(), folder, origin: CgroupOrigin::Given, owner: pid };
         let limits = r#"{"memory_mib": 1, "cpu_percent": 75, "pids_max": 2, "tmpfs_mib": 1}"#;
         let leaf = Leaf::make(&home, &serde_json::from_str(limits).unwrap()).unwrap();
         fs::write(leaf.folder().path().join("memory.events"), events).unwrap();

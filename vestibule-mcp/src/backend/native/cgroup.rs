@@ -1,7 +1,8 @@
 //! What the server remembers of cgroups: where the next run's is made, and what a helper that died
 //! may have left there.
 
-use protocol::{CgroupSource, NoCgroup, RunCgroup};
+use protocol::{CgroupSource, NoCgroup, RunCgroup, RunsName, ServerShare};
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,8 +24,12 @@ const PAUSES: [Duration; 5] = [
 ];
 
 /// What earlier helpers have found out, shared by all runs.
-#[derive(Debug, Default)]
-pub(super) struct Cgroups(Mutex<Option<Known>>);
+#[derive(Debug)]
+pub(super) struct Cgroups {
+    known: Mutex<Option<Known>>,
+    /// What all runs together may have of memory, in MiB.
+    memory_mib: u64,
+}
 
 #[derive(Debug, PartialEq)]
 enum Known {
@@ -41,11 +46,16 @@ pub(super) struct Turn<'a> {
 }
 
 impl Cgroups {
+    /// Nothing is known yet.
+    pub fn new(memory_mib: u64) -> Cgroups {
+        Cgroups { known: Mutex::default(), memory_mib }
+    }
+
     /// What the next helper is told. The first one finds out, and the others wait for it: it moves
     /// this process, and only one may do that.
     pub async fn turn(&self) -> Turn<'_> {
-        let known = self.0.lock().await;
-        let server = std::process::id();
+        let known = self.known.lock().await;
+        let server = ServerShare { process: std::process::id(), memory_mib: self.memory_mib };
         let source = match &*known {
             Some(Known::Home(home)) => CgroupSource::Below { home: home.clone(), server },
             Some(Known::Without(reason, since)) if since.elapsed() < RECHECK => {
@@ -60,7 +70,7 @@ impl Cgroups {
     /// Where a helper may have made a cgroup: the home that is known, else the place that the first
     /// helper has moved this process to, if it died before it could tell.
     pub async fn home(&self) -> Option<PathBuf> {
-        match &*self.0.lock().await {
+        match &*self.known.lock().await {
             Some(Known::Home(home)) => Some(home.clone()),
             _ => above(&fs::read_to_string("/proc/self/cgroup").ok()?),
         }
@@ -79,7 +89,7 @@ impl Turn<'_> {
         };
         let mut known = match self.finding_out {
             Some(known) => known,
-            None => self.cgroups.0.lock().await,
+            None => self.cgroups.known.lock().await,
         };
         *known = Some(now);
     }
@@ -102,16 +112,22 @@ fn above(text: &str) -> Option<PathBuf> {
     Some(Path::new("/sys/fs/cgroup").join(path).parent()?.to_owned())
 }
 
-/// The cgroups that a helper has made below `home`.
+/// The cgroups that a helper has made below `home`, among the runs of this server.
 fn of_helper(home: &Path, helper: u32) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(home) else { return Vec::new() };
-    let made = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
-            RunCgroup::parse_name(name)
-                .is_some_and(|name| name.supervisor == helper && name.owner == std::process::id())
-        })
+    let own = std::process::id();
+    let runs = named(home, |name| RunsName::parse(name).is_some_and(|name| name.owner == own));
+    let made = |name: &str| {
+        RunCgroup::parse_name(name)
+            .is_some_and(|name| name.supervisor == helper && name.owner == own)
     };
-    entries.flatten().map(|entry| entry.path()).filter(made).collect()
+    runs.iter().flat_map(|runs| named(runs, made)).collect()
+}
+
+/// The folders in `folder` whose names are wanted.
+fn named(folder: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let wanted = |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(&wanted);
+    entries.flatten().map(|entry| entry.path()).filter(wanted).collect()
 }
 
 async fn remove(folder: &Path) {
@@ -153,15 +169,19 @@ mod tests {
         Ok(RunCgroup { run: home.join("r"), home, origin: CgroupOrigin::Given })
     }
 
+    fn share() -> ServerShare {
+        ServerShare { process: std::process::id(), memory_mib: 512 }
+    }
+
     fn below(home: &str) -> CgroupSource {
-        CgroupSource::Below { home: home.into(), server: std::process::id() }
+        CgroupSource::Below { home: home.into(), server: share() }
     }
 
     #[tokio::test]
     async fn a_home_that_was_found_is_used_until_another_is_named() {
-        let cgroups = Cgroups::default();
+        let cgroups = Cgroups::new(512);
         let turn = cgroups.turn().await;
-        assert_eq!(turn.source, CgroupSource::FindWith(std::process::id()));
+        assert_eq!(turn.source, CgroupSource::FindWith(share()));
         turn.learn(&run("/a")).await;
         let (one, other) = (cgroups.turn().await, cgroups.turn().await);
         assert_eq!((&one.source, &other.source), (&below("/a"), &below("/a")));
@@ -172,7 +192,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_finds_out_while_the_others_wait_and_what_failed_is_looked_at_again() {
-        let cgroups = Cgroups::default();
+        let cgroups = Cgroups::new(512);
         let first = cgroups.turn().await;
         let waiting = tokio::time::timeout(Duration::from_secs(1), cgroups.turn()).await;
         assert!(waiting.is_err(), "two helpers would move the server at once");
@@ -182,7 +202,7 @@ mod tests {
         tokio::time::advance(RECHECK / 2).await;
         told.learn(&Err(NoCgroup::NoUserManager)).await;
         tokio::time::advance(RECHECK / 2).await;
-        assert_eq!(cgroups.turn().await.source, CgroupSource::FindWith(std::process::id()));
+        assert_eq!(cgroups.turn().await.source, CgroupSource::FindWith(share()));
     }
 
     #[test]
@@ -194,16 +214,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_helper_that_never_answered_leaves_the_turn_to_the_next() {
-        let cgroups = Cgroups::default();
+        let cgroups = Cgroups::new(512);
         drop(cgroups.turn().await);
         let next = cgroups.turn().await;
-        assert_eq!(next.source, CgroupSource::FindWith(std::process::id()));
+        assert_eq!(next.source, CgroupSource::FindWith(share()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_a_helper_left_is_removed_and_nothing_else() {
         let home = std::env::temp_dir().join(format!("cgroups-{}", std::process::id()));
-        let folder = |helper| home.join(RunCgroup::name(std::process::id(), 5, helper));
+        let runs = home.join(RunsName { owner: std::process::id(), started: 5 }.to_name());
+        let folder = |helper| runs.join(RunCgroup::name(std::process::id(), 5, helper));
         let (left, other) = (folder(70), folder(71));
         for made in [&left, &other] {
             fs::create_dir_all(made).unwrap();

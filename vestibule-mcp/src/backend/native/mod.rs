@@ -48,10 +48,12 @@ pub struct Prepared {
 impl Native {
     /// The backend of these settings.
     pub fn new(config: &Config) -> Native {
+        let one = u64::from(config.limits().memory_mib.get());
+        let together = one.saturating_mul(u64::from(config.max_concurrent));
         Native {
             jail: config.jail.clone(),
             environment: config.bus_environment.clone(),
-            cgroups: Arc::default(),
+            cgroups: Arc::new(Cgroups::new(together)),
         }
     }
 

@@ -41,7 +41,7 @@ impl Fake {
         let native = Native {
             jail: Some(self.folder.join("vestibule-jail")),
             environment: vec![("XDG_RUNTIME_DIR", "/run/user/1".into())],
-            cgroups: Arc::default(),
+            cgroups: Arc::new(Cgroups::new(512)),
         };
         let slot = self.admission.slot().await.unwrap();
         native.prepare(&sandbox(), Language::Bash, slot).await
@@ -203,7 +203,7 @@ async fn a_language_without_interpreter_is_refused() {
     let native = Native {
         jail: Some(fake.folder.join("vestibule-jail")),
         environment: vec![],
-        cgroups: Arc::default(),
+        cgroups: Arc::new(Cgroups::new(512)),
     };
     let slot = fake.admission.slot().await.unwrap();
     match native.prepare(&sandbox(), Language::Node, slot).await {
