@@ -16,6 +16,7 @@ from machine import (
     leaves,
     no_scope_left,
     nothing_left,
+    read,
     running_leaves,
     scopes,
     wait_until,
@@ -205,6 +206,20 @@ def left_by_the_dead():
     out, report = process.communicate()
     expect(out == "made\nwell\n", f"{out}{report}")
     nothing_left()
+
+
+@check("fault-controllers-are-turned-off-between-runs")
+def turned_off():
+    """By another program of the same user. The limit of all runs together goes with them, too."""
+    with Client() as client:
+        client.answers()
+        [runs] = cgroups("mcp-sandbox-runs-")
+        for folder in (runs, os.path.dirname(runs)):
+            with open(os.path.join(folder, "cgroup.subtree_control"), "w") as f:
+                f.write("-memory -cpu -pids")
+        expect(not os.path.exists(os.path.join(runs, "memory.max")), "the controller is still on")
+        client.answers()
+        expect(read(runs, "memory.max") == str(4 * 256 << 20), read(runs, "memory.max"))
 
 
 @check("fault-scope-is-stopped")

@@ -60,37 +60,34 @@ pub fn for_runs(home: &Path, owner: Pid, memory_mib: u64) -> Result<PathBuf, NoC
     let name = RunsName { owner: owner.as_raw().cast_unsigned(), started }.to_name();
     let path = home.join(name);
     match mkdir(&path, Mode::from_bits_truncate(0o755)) {
-        Ok(()) => {}
-        Err(Errno::EEXIST) => {
-            keep_on(&path);
-            return Ok(path);
-        }
+        Ok(()) | Err(Errno::EEXIST) => {}
         Err(errno) => return Err(unusable("mkdir", &path, errno)),
     }
-    let limited = Folder::open(&path).and_then(|runs| limit_together(&runs, memory_mib));
-    match limited {
-        Ok(()) => Ok(path),
-        Err(errno) => {
-            let _ = std::fs::remove_dir(&path);
-            Err(unusable("memory.max", &path, errno))
-        }
-    }
+    let runs = Folder::open(&path).map_err(|errno| unusable("open", &path, errno))?;
+    limit_together(&runs, memory_mib).map_err(|errno| unusable("memory.max", &path, errno))?;
+    keep_on(&path);
+    Ok(path)
 }
 
+/// Sets what all runs may have together, unless it is set: it goes with a controller that is turned off.
 fn limit_together(runs: &Folder, memory_mib: u64) -> nix::Result<()> {
     let bytes = memory_mib.saturating_mul(1 << 20);
-    for (name, value) in [("memory.max", bytes), ("memory.swap.max", 0)] {
-        match runs.write(name, &value.to_string()) {
+    for (name, value) in [("memory.max", bytes.to_string()), ("memory.swap.max", "0".to_owned())] {
+        if runs.read(name).is_ok_and(|now| now == value) {
+            continue;
+        }
+        match runs.write(name, &value) {
             // Without the controller, the run's own limit is missing too, and named. A kernel that does
             // not count swap has no file for it.
             Ok(()) | Err(Errno::ENOENT) => {}
             Err(errno) => return Err(errno),
         }
     }
-    turn_on(runs, &runs.read("cgroup.controllers")?)
+    Ok(())
 }
 
-/// Turns controllers on again that somebody has turned off since. Failing shows in the run's limits.
+/// Turns controllers on that are not, or that somebody has turned off since. Failing shows in the run's
+/// limits.
 pub fn keep_on(path: &Path) {
     let Ok(home) = Folder::open(path) else { return };
     let on = home.read("cgroup.subtree_control").unwrap_or_default();
@@ -136,6 +133,22 @@ fn unusable(what: &str, path: &Path, errno: Errno) -> NoCgroup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_all_runs_may_have_is_set_once_and_again_after_it_was_lost() {
+        let home = std::env::temp_dir().join(format!("vestibule-home-{}", std::process::id()));
+        std::fs::create_dir(&home).unwrap();
+        let owner = nix::unistd::getpid();
+        // In a plain folder, the files of a cgroup are there only if somebody has made them.
+        let runs = for_runs(&home, owner, 3).unwrap();
+        assert_eq!(runs.parent(), Some(home.as_path()));
+        for before in ["max", "3145728"] {
+            std::fs::write(runs.join("memory.max"), before).unwrap();
+            assert_eq!(for_runs(&home, owner, 3), Ok(runs.clone()));
+            assert_eq!(std::fs::read_to_string(runs.join("memory.max")).unwrap(), "3145728");
+        }
+        std::fs::remove_dir_all(home).unwrap();
+    }
 
     #[test]
     fn a_controller_is_offered_by_its_whole_name() {
