@@ -97,6 +97,23 @@ impl Isolation {
         Isolation { level, not_applied, stand_ins, reasons, rootfs }
     }
 
+    /// Takes back what was claimed of limits that did not hold until the run's end.
+    pub fn take_back(&mut self, lost: &[Limit]) {
+        let lost: Vec<Limit> =
+            lost.iter().copied().filter(|limit| !self.not_applied.contains(limit)).collect();
+        if lost.is_empty() {
+            return;
+        }
+        self.reasons.push(format!("changed or taken away during the run: {}", list(&lost)));
+        self.not_applied.extend(lost);
+        self.not_applied.sort();
+        self.level = match self.level {
+            Level::Native | Level::NativeDegraded => Level::NativeDegraded,
+            Level::Container | Level::ContainerDegraded => Level::ContainerDegraded,
+            Level::None => Level::None,
+        };
+    }
+
     /// No isolation at all: the code ran as the user, on the machine itself.
     pub fn none() -> Isolation {
         Isolation {
@@ -152,6 +169,22 @@ mod tests {
             "native-degraded (limits not applied: cpu, memory; per-process stand-ins: pids; \
              no systemd user bus; rootfs: this machine's /usr, read-only)"
         );
+    }
+
+    #[test]
+    fn what_did_not_hold_until_the_end_is_taken_back() {
+        let mut isolation = Isolation::native(vec![], vec![], vec![], None);
+        isolation.take_back(&[]);
+        assert_eq!(isolation.to_string(), "native");
+        isolation.take_back(&[Limit::Pids, Limit::Memory]);
+        let text = "native-degraded (limits not applied: memory, pids; changed or taken away during \
+                    the run: pids, memory)";
+        assert_eq!(isolation.to_string(), text);
+        isolation.take_back(&[Limit::Memory]);
+        assert_eq!(isolation.to_string(), text);
+        let mut container = Isolation { level: Level::Container, ..Isolation::none() };
+        container.take_back(&[Limit::Cpu]);
+        assert_eq!(container.level, Level::ContainerDegraded);
     }
 
     #[test]

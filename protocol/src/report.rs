@@ -1,6 +1,6 @@
 //! What was in force, and how a run ended.
 
-use crate::{Cause, Isolation, Language, NoCgroup, Refusal, Retry, RunCgroup, Step};
+use crate::{Cause, Isolation, Language, Limit, NoCgroup, Refusal, Retry, RunCgroup, Step};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -42,6 +42,16 @@ pub enum Control {
     Cpu,
     /// The process cap.
     Pids,
+}
+
+impl From<Limit> for Control {
+    fn from(limit: Limit) -> Control {
+        match limit {
+            Limit::Cpu => Control::Cpu,
+            Limit::Memory => Control::Memory,
+            Limit::Pids => Control::Pids,
+        }
+    }
 }
 
 impl Control {
@@ -144,6 +154,19 @@ pub struct Applied {
     pub steps: Vec<TimedStep>,
 }
 
+impl Applied {
+    /// Takes back what was claimed of limits that did not hold until the run's end.
+    pub fn take_back(&mut self, lost: &[Limit]) {
+        self.isolation.take_back(lost);
+        for (control, state) in &mut self.controls {
+            if lost.iter().any(|limit| Control::from(*limit) == *control) {
+                let why = "changed or taken away during the run".to_owned();
+                *state = ControlState::Missing(why);
+            }
+        }
+    }
+}
+
 /// One of the two output streams.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Stream {
@@ -231,6 +254,8 @@ pub struct Outcome {
     pub usage: Usage,
     /// The limits it ran into.
     pub limits_hit: Vec<LimitHit>,
+    /// Limits that `Ready` named as in force and that did not hold until the end.
+    pub limits_lost: Vec<Limit>,
     /// Names of reported syscalls that were refused, each once, in order of their first use.
     pub denied: Vec<String>,
     /// Whether reporting stopped because the guest made too many refused calls.

@@ -105,6 +105,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
                 pids_peak: usage.3,
             },
             limits_hit: vec![LimitHit::Pids(7), LimitHit::Cpu { throttled: a, periods: b }],
+            limits_lost: if denied_stopped { vec![Limit::Memory, Limit::Cpu] } else { vec![] },
             denied,
             denied_stopped,
             steps: steps

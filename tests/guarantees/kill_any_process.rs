@@ -30,7 +30,7 @@ fn strike(process: &Process) {
 }
 
 /// A process of the tree by its place below the server: the supervisor is the child, init its
-/// child, the guest init's child.
+/// child, the builder and then the guest init's child.
 fn below(server: &Server, generation: usize) -> Option<Process> {
     let all = processes::all();
     let mut parent = server.pid();

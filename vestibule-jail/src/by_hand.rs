@@ -158,11 +158,10 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
         }
     };
     let mut trace = Trace::default();
-    let (standing, applied) = match supervisor::prepare(&spec.prepare, None, &mut trace) {
+    let (standing, mut applied) = match supervisor::prepare(&spec.prepare, None, &mut trace) {
         Ok(built) => built,
         Err(refusal) => return refused(arguments, refusal, trace.steps()),
     };
-    let isolation = applied.isolation.to_string();
     let mut sink = match sink(arguments.json) {
         Ok(sink) => sink,
         Err(error) => {
@@ -177,6 +176,8 @@ fn run(path: &PathBuf, arguments: &Arguments) -> i32 {
             sink.finish();
             let lost = sink.has_lost();
             explain(arguments, &applied.steps, &outcome.steps, &mut io::stderr());
+            applied.take_back(&outcome.limits_lost);
+            let isolation = applied.isolation.to_string();
             let code = exit_code(&outcome.ending);
             let (stdout, stderr) = sink.into_kept();
             let (applied, isolation) = (Some(applied), Some(isolation));

@@ -54,3 +54,40 @@ def members_of_the_leaf():
     supervisors = os.path.join(home_of(leaf), "mcp-sandbox-supervisors")
     for own in ours:
         expect(own == "0::" + supervisors[len("/sys/fs/cgroup") :], f"{own} is not {supervisors}")
+
+
+@check("limits-raised-during-the-run", "memory.max", "memory")
+@check("limits-without-a-kill-of-all", "memory.oom.group", "memory")
+@check("limits-of-cpu-raised-during-the-run", "cpu.max", "cpu")
+@check("limits-of-processes-raised-during-the-run", "pids.max", "pids")
+def raised(file, lost):
+    """Any program of the user's may do that: the result must not say that the limit held."""
+    with Client() as client:
+        call = client.start("bash", LOOK)
+        [leaf] = running_leaves()
+        with open(os.path.join(leaf, file), "w") as f:
+            f.write("0" if file == "memory.oom.group" else "max")
+        is_taken_back(client.finish(call), lost)
+        client.answers()
+
+
+@check("limits-taken-away-during-the-run")
+def taken_away():
+    with Client() as client:
+        call = client.start("bash", LOOK)
+        [leaf] = running_leaves()
+        with open(os.path.join(runs_of(leaf), "cgroup.subtree_control"), "w") as f:
+            f.write("-memory -pids")
+        answer = client.finish(call)
+        is_taken_back(answer, "memory, pids")
+        expect("mem_peak and pids_peak not measured: its controller was taken away during the run" in answer.text, answer.text)
+        client.answers()
+
+
+def is_taken_back(answer, lost):
+    line = (
+        f"native-degraded (limits not applied: {lost}; changed or taken away during the run: {lost}; "
+        "rootfs: this machine's /usr, read-only)"
+    )
+    expect(answer.isolation == line, answer.text)
+    expect(answer.stdout == "0::/", answer.text)

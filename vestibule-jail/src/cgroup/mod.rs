@@ -2,17 +2,19 @@
 //!
 //! A run needs a cgroup below one that is delegated to the user, its home: [`find`] looks for it, in
 //! the place where this process runs or, through [`scope`], in a transient scope of the user's
-//! systemd. [`home`] makes it ready, [`run`] makes the leaf of one run, with the limits on it alone.
+//! systemd. [`home`] makes it ready, [`run`] makes the leaf of one run, with its [`limits`] on it alone.
 
 mod bus;
 mod folder;
 mod hierarchy;
 mod home;
+mod limits;
 mod run;
 mod scope;
 
 pub use folder::Folder;
-pub use run::{KilledAt, Leaf, LimitStates, Measurements};
+pub use limits::LimitStates;
+pub use run::{KilledAt, Leaf, Measurements};
 
 use nix::unistd::Pid;
 use protocol::{CgroupOrigin, CgroupSource, NoCgroup, ServerShare};

@@ -2,6 +2,7 @@
 
 use super::Home;
 use super::folder::Folder;
+use super::limits::{self, LimitStates};
 use crate::procfs;
 use nix::errno::Errno;
 use nix::sys::stat::Mode;
@@ -10,9 +11,6 @@ use protocol::{Limit, LimitHit, Limits, Measured, RunCgroup, RunsName};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
-
-/// The period of the CPU limit, in microseconds: the kernel's default.
-const PERIOD: u64 = 100_000;
 
 /// How often a cgroup is tried to be removed, and the pause between two tries: the kernel lets go of
 /// the last process a little after its parent has seen it end.
@@ -23,13 +21,9 @@ const PAUSE: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub struct Leaf {
     folder: Folder,
+    limits: Limits,
     states: LimitStates,
-    pids_max: u32,
 }
-
-/// For each limit that is not in force, why.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LimitStates(Vec<(Limit, String)>);
 
 /// What the kernel counted in a run's cgroup.
 #[derive(Debug)]
@@ -42,6 +36,8 @@ pub struct Measurements {
     pub pids_peak: Measured<u64>,
     /// The limits that were run into.
     pub limits_hit: Vec<LimitHit>,
+    /// The limits that were in force at first and are not any more.
+    pub limits_lost: Vec<Limit>,
     /// Whether the kernel killed a process for memory, and at whose limit.
     pub killed: Option<KilledAt>,
 }
@@ -53,13 +49,6 @@ pub enum KilledAt {
     Own,
     /// One above, or the machine's end.
     Outside,
-}
-
-impl LimitStates {
-    /// Why a limit is not in force.
-    pub fn missing(&self, limit: Limit) -> Option<&str> {
-        self.0.iter().find(|(missing, _)| *missing == limit).map(|(_, why)| why.as_str())
-    }
 }
 
 impl Leaf {
@@ -79,8 +68,8 @@ impl Leaf {
             made => made?,
         }
         let folder = Folder::open(&path)?;
-        let states = set(&folder, limits);
-        Ok(Leaf { folder, states, pids_max: limits.pids_max.get() })
+        let states = limits::set(&folder, limits);
+        Ok(Leaf { folder, limits: *limits, states })
     }
 
     /// Its folder.
@@ -110,8 +99,9 @@ impl Leaf {
         let pids_peak = self.folder.number("pids.peak");
         let refused = self.folder.keyed("pids.events", "max").is_ok_and(|refused| refused > 0);
         // What a limit above refuses is counted here too.
-        if refused && !pids_peak.is_ok_and(|peak| peak < u64::from(self.pids_max)) {
-            limits_hit.push(LimitHit::Pids(self.pids_max));
+        let pids_max = self.limits.pids_max.get();
+        if refused && !pids_peak.is_ok_and(|peak| peak < u64::from(pids_max)) {
+            limits_hit.push(LimitHit::Pids(pids_max));
         }
         let cpu = keyed("usage_usec").ok_or(Errno::ENODATA);
         Measurements {
@@ -125,6 +115,7 @@ impl Leaf {
                 self.why_not_counted(Limit::Pids, "pids.max", "Linux 6.1+ needed"),
             ),
             limits_hit,
+            limits_lost: limits::lost(&self.folder, &self.limits, &self.states),
             killed: self.killed(),
         }
     }
@@ -158,49 +149,6 @@ impl Leaf {
 
 fn measured(value: nix::Result<u64>, why_not: &str) -> Measured<u64> {
     value.map_or_else(|_| Measured::Missing(why_not.to_owned()), Measured::Value)
-}
-
-/// Sets the limits and reads them back.
-fn set(folder: &Folder, limits: &Limits) -> LimitStates {
-    let bytes = u64::from(limits.memory_mib.get()) << 20;
-    let quota = u64::from(limits.cpu_percent.get()) * PERIOD / 100;
-    let limit = |limit, result: Result<(), String>| result.err().map(|why| (limit, why));
-    let missing = [
-        limit(Limit::Cpu, hold(folder, "cpu.max", &format!("{quota} {PERIOD}"))),
-        limit(Limit::Memory, memory(folder, bytes)),
-        limit(Limit::Pids, hold(folder, "pids.max", &limits.pids_max.to_string())),
-    ];
-    LimitStates(missing.into_iter().flatten().collect())
-}
-
-/// The memory limit: no swap on top, and the first kill ends the whole sandbox.
-fn memory(folder: &Folder, bytes: u64) -> Result<(), String> {
-    hold(folder, "memory.max", &bytes.to_string())?;
-    hold(folder, "memory.oom.group", "1")?;
-    match hold(folder, "memory.swap.max", "0") {
-        // A kernel that does not count swap has no such file; without swap none is needed.
-        Err(_) if has_no_swap() => Ok(()),
-        held => held,
-    }
-}
-
-fn has_no_swap() -> bool {
-    procfs::read(Path::new("/proc/swaps")).is_ok_and(|text| text.lines().count() <= 1)
-}
-
-/// Writes a value and reads it back.
-fn hold(folder: &Folder, name: &str, value: &str) -> Result<(), String> {
-    let controller = name.split('.').next().unwrap_or(name);
-    match folder.write(name, value) {
-        Ok(()) => {}
-        Err(Errno::ENOENT) => return Err(format!("{controller} is not delegated")),
-        Err(errno) => return Err(format!("{name} cannot be set: {}", errno.desc())),
-    }
-    match folder.read(name) {
-        Ok(now) if now == value => Ok(()),
-        Ok(now) => Err(format!("{name} is {now} instead of {value}")),
-        Err(errno) => Err(format!("{name} cannot be read: {}", errno.desc())),
-    }
 }
 
 /// The name of the cgroup of a run that `owner` answers for.
@@ -298,31 +246,13 @@ mod tests {
         }
         let folder = Folder::open(&place).unwrap();
         let limits = r#"{"memory_mib": 256, "cpu_percent": 75, "pids_max": 128, "tmpfs_mib": 1}"#;
-        let states = set(&folder, &serde_json::from_str(limits).unwrap());
-        (place, Leaf { folder, states, pids_max: 128 })
+        let limits = serde_json::from_str(limits).unwrap();
+        let states = limits::set(&folder, &limits);
+        (place, Leaf { folder, limits, states })
     }
 
     const MEMORY: [(&str, &str); 3] =
         [("memory.max", "268435456"), ("memory.oom.group", "1"), ("memory.swap.max", "0")];
-
-    #[test]
-    fn limits_that_hold_are_not_missing_and_a_controller_that_vanished_is_named() {
-        let files = [&MEMORY[..], &[("pids.max", "128")]].concat();
-        let (place, leaf) = leaf("vanished", &files);
-        assert_eq!(leaf.states.missing(Limit::Memory), None);
-        assert_eq!(leaf.states.missing(Limit::Pids), None);
-        assert_eq!(leaf.states.missing(Limit::Cpu), Some("cpu is not delegated"));
-        fs::remove_dir_all(place).unwrap();
-    }
-
-    #[test]
-    fn a_limit_that_reads_back_as_another_is_not_in_force() {
-        // Writing to a longer file leaves its rest, as a kernel that took another value would.
-        let (place, leaf) = leaf("other-value", &[("pids.max", "99999")]);
-        let why = leaf.states.missing(Limit::Pids).unwrap();
-        assert_eq!(why, "pids.max is 12899 instead of 128");
-        fs::remove_dir_all(place).unwrap();
-    }
 
     #[test]
     fn what_an_older_kernel_does_not_count_is_named_with_the_one_that_does() {
@@ -352,6 +282,7 @@ mod tests {
         fs::write(place.join("pids.peak"), "128").unwrap();
         fs::remove_file(place.join("memory.max")).unwrap();
         let measured = leaf.measure();
+        assert_eq!(measured.limits_lost, [Limit::Memory]);
         assert_eq!(measured.limits_hit, [LimitHit::Pids(128)]);
         let why = "its controller was taken away during the run".to_owned();
         assert_eq!(measured.mem_peak_bytes, Measured::Missing(why));

@@ -13,8 +13,8 @@ use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::read;
 use protocol::{
-    Ending, LimitHit, Measured, Outcome, Refusal, Script, Step, StepError, Stream, StreamTotals,
-    Usage,
+    Ending, Limit, LimitHit, Measured, Outcome, Refusal, Script, Step, StepError, Stream,
+    StreamTotals, Usage,
 };
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -319,7 +319,7 @@ impl Watch<'_> {
         };
         sandbox.clear();
         self.denials.close();
-        let (usage, limits_hit) = used(wall, measured);
+        let (usage, limits_hit, limits_lost) = used(wall, measured);
         let [stdout, stderr] = self.outputs.map(|output| output.totals);
         let (denied, denied_stopped) = self.denials.into_result();
         Ok(Verdict::Ended(Box::new(Outcome {
@@ -328,6 +328,7 @@ impl Watch<'_> {
             stderr,
             usage,
             limits_hit,
+            limits_lost,
             denied,
             denied_stopped,
             steps: self.trace.take(),
@@ -343,17 +344,17 @@ fn ending_of(status: i32) -> Ending {
     }
 }
 
-/// What the run used, and the limits it ran into. Without a cgroup of the run's own, wall time is all
+/// What the run used, the limits it ran into, and those that did not hold until its end. Without a cgroup of the run's own, wall time is all
 /// that the guest cannot forge.
-fn used(wall: Duration, measured: Option<Measurements>) -> (Usage, Vec<LimitHit>) {
+fn used(wall: Duration, measured: Option<Measurements>) -> (Usage, Vec<LimitHit>, Vec<Limit>) {
     let missing = || Measured::Missing(super::level::NO_CGROUP.to_owned());
     let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
     let Some(measured) = measured else {
         let (cpu_us, mem_peak_bytes, pids_peak) = (missing(), missing(), missing());
-        return (Usage { wall_us, cpu_us, mem_peak_bytes, pids_peak }, Vec::new());
+        return (Usage { wall_us, cpu_us, mem_peak_bytes, pids_peak }, Vec::new(), Vec::new());
     };
-    let Measurements { cpu_us, mem_peak_bytes, pids_peak, limits_hit, .. } = measured;
-    (Usage { wall_us, cpu_us, mem_peak_bytes, pids_peak }, limits_hit)
+    let Measurements { cpu_us, mem_peak_bytes, pids_peak, limits_hit, limits_lost, .. } = measured;
+    (Usage { wall_us, cpu_us, mem_peak_bytes, pids_peak }, limits_hit, limits_lost)
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ impl Report {
         self.ended = Ended::Reported(outcome.ending);
         self.usage = Some(outcome.usage);
         self.limits_hit = outcome.limits_hit;
+        self.isolation.take_back(&outcome.limits_lost);
         self.denied = outcome.denied;
         self.add_notes(outcome.denied_stopped);
     }

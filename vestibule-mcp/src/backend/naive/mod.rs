@@ -181,6 +181,7 @@ fn outcome(ending: Ending, counter: &Counter<'_, '_>, wall: Duration) -> Outcome
             pids_peak: missing(),
         },
         limits_hit: Vec::new(),
+        limits_lost: Vec::new(),
         denied: Vec::new(),
         denied_stopped: false,
         steps: Vec::new(),

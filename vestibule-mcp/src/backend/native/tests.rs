@@ -132,6 +132,7 @@ fn outcome() -> Outcome {
             pids_peak: missing(),
         },
         limits_hit: vec![],
+        limits_lost: vec![],
         denied: vec![],
         denied_stopped: false,
         steps: vec![],
