@@ -166,9 +166,9 @@ pub struct Condition {
 pub enum Test {
     /// One of these values.
     OneOf(&'static [u64]),
-    /// Anything but this value. Multiplied out bit by bit, since libseccomp compares for inequality
-    /// in whole arguments only.
-    Not(u64),
+    /// None of these values. Multiplied out, since libseccomp compares for inequality in whole
+    /// arguments only.
+    NoneOf(&'static [u64]),
     /// Anything but zero. libseccomp can only express it for a whole argument, so the mask has all
     /// 64 bits.
     NotZero,

@@ -15,6 +15,7 @@ tests::tests![
     a_filter_of_the_guests_own_can_be_added,
     a_listener_of_the_guests_own_is_refused_after_the_reports_have_stopped,
     btrfs_snapshots_are_refused,
+    socket_filters_are_refused,
 ];
 
 const CALL: &str = r"
@@ -286,5 +287,29 @@ fn btrfs_snapshots_are_refused() -> Outcome {
     let got = place.server().start().run("python", &code);
     let got = got.success();
     assert!(got.starts_with("['EPERM', 'EPERM', 'EPERM'] ") && !got.ends_with(" EPERM"), "{got}");
+    Ok(())
+}
+
+/// They are memory that no limit counts, and their room is the whole machine's.
+fn socket_filters_are_refused() -> Outcome {
+    let place = Place::new();
+    let code = "import ctypes, errno, socket, struct\n\
+        text = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0xffff))\n\
+        program = struct.pack('HxxxxxxQ', 1, ctypes.addressof(text))\n\
+        def attach(s, option):\n\
+        \x20   try: s.setsockopt(socket.SOL_SOCKET, option, program); return 'attached'\n\
+        \x20   except OSError as e: return errno.errorcode[e.errno]\n\
+        for family in socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK:\n\
+        \x20   s = socket.socket(family, socket.SOCK_DGRAM)\n\
+        \x20   print(attach(s, 26), attach(s, 51))\n\
+        \x20   for name in 'SO_RCVBUF', 'SO_SNDBUF', 'SO_REUSEADDR':\n\
+        \x20       s.setsockopt(socket.SOL_SOCKET, getattr(socket, name), 1)\n\
+        s = socket.socket()\n\
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n\
+        s.settimeout(3)\n\
+        print('others work')";
+    let reply = place.server().start().run("python", code);
+    assert_eq!(reply.success(), "EPERM EPERM\n".repeat(4) + "others work");
+    assert!(denied(&reply).is_empty(), "{}", reply.text);
     Ok(())
 }

@@ -89,6 +89,20 @@ fn sockets_by_family_type_and_protocol() {
 }
 
 #[test]
+fn socket_options_by_level_and_name() {
+    for subject in SUBJECTS.iter() {
+        let number = subject.number("setsockopt").expect("both architectures have it");
+        for level in (0..64).chain(bit_patterns()) {
+            for option in (0..300).chain(bit_patterns()) {
+                let args = [3, level, option, 0, 0, 0];
+                subject.check(number, args);
+                subject.check(number, args.map(|arg| arg | GARBAGE));
+            }
+        }
+    }
+}
+
+#[test]
 fn clone_by_flags() {
     const SIGCHLD: u64 = 17;
     const THREAD: u64 = 0x003d_0f00; // what glibc passes for a thread

@@ -193,7 +193,7 @@ pub(super) const RULES: &[Rule] = &[
         &[
             "accept", "accept4", "bind", "connect", "getpeername", "getsockname", "getsockopt",
             "listen", "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg", "sendto",
-            "setsockopt", "shutdown",
+            "shutdown",
         ],
         "using a socket; which ones can be made is decided at socket and socketpair",
     ),

@@ -88,17 +88,30 @@ fn combinations(conditions: &[Condition]) -> Vec<Vec<Comparison>> {
     all
 }
 
+/// Every beginning of a number, from its highest bit on, that no value has and that is one bit longer
+/// than a beginning that some value has: one of them holds for each number but the values.
+fn none_of(mask: u64, values: &[u64]) -> Vec<Operator> {
+    let mut operators = Vec::new();
+    let mut beginnings = vec![0];
+    let mut seen = 0;
+    for bit in (0..64).rev().map(|bit| 1 << bit).filter(|bit| mask & bit != 0) {
+        seen |= bit;
+        let longer = beginnings.iter().flat_map(|&value| [value, value | bit]);
+        let (shared, free): (Vec<u64>, Vec<u64>) =
+            longer.partition(|&beginning| values.iter().any(|value| value & seen == beginning));
+        operators.extend(free.iter().map(|&value| Operator::MaskedEqual { mask: seen, value }));
+        beginnings = shared;
+    }
+    operators
+}
+
 fn operators(condition: &Condition) -> Vec<Operator> {
     match condition.test {
         Test::OneOf(values) => values
             .iter()
             .map(|&value| Operator::MaskedEqual { mask: condition.mask, value })
             .collect(),
-        Test::Not(value) => (0..64)
-            .map(|bit| 1 << bit)
-            .filter(|bit| condition.mask & bit != 0)
-            .map(|bit| Operator::MaskedEqual { mask: bit, value: !value & bit })
-            .collect(),
+        Test::NoneOf(values) => none_of(condition.mask, values),
         Test::NotZero => vec![Operator::NotEqual(0)],
     }
 }

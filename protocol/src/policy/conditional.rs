@@ -20,6 +20,10 @@ const AF_UNIX: u64 = 1;
 const AF_INET: u64 = 2;
 const AF_INET6: u64 = 10;
 const AF_NETLINK: u64 = 16;
+const SOL_SOCKET: u64 = 1;
+/// The same on both architectures, as `SOL_SOCKET` is.
+const SO_ATTACH_FILTER: u64 = 26;
+const SO_ATTACH_REUSEPORT_CBPF: u64 = 51;
 const SOCK_STREAM: u64 = 1;
 const SOCK_DGRAM: u64 = 2;
 const SOCK_RAW: u64 = 3;
@@ -44,6 +48,9 @@ const PRIO_PROCESS: u64 = 0;
 const PRIO_PGRP: u64 = 1;
 /// The sandbox's init, whatever the host calls it.
 const INIT: u64 = 1;
+
+const SOCKET_FILTERS: &str = "the kernel does not count a socket filter as the run's memory, and has room \
+     for so many translated ones on the whole machine; not reported, since libraries try it";
 
 const INIT_KEPT_RUNNING: &str =
     "an init that is never scheduled could not be killed, and would keep the sandbox";
@@ -232,7 +239,7 @@ pub(super) const RULES: &[Rule] = &[
         when: &[Condition {
             arg: 1,
             mask: IOCTL_FAMILY,
-            test: Test::Not(BTRFS_VOLUME_IOCTLS),
+            test: Test::NoneOf(&[BTRFS_VOLUME_IOCTLS]),
             meaning: "request is none of btrfs's for subvolumes",
         }],
         why: "devices, terminals, files",
@@ -253,7 +260,7 @@ pub(super) const RULES: &[Rule] = &[
             Condition {
                 arg: 1,
                 mask: 0xffff_ffff,
-                test: Test::Not(INIT),
+                test: Test::NoneOf(&[INIT]),
                 meaning: "which is not init",
             },
         ],
@@ -342,6 +349,40 @@ pub(super) const RULES: &[Rule] = &[
         action: Action::Allow,
         when: &[int(0, &[AF_UNIX], "family is AF_UNIX")],
         why: "pairs of connected local sockets",
+    },
+    Rule {
+        names: &["setsockopt"],
+        arch: None,
+        action: Action::Allow,
+        when: &[Condition {
+            arg: 1,
+            mask: 0xffff_ffff,
+            test: Test::NoneOf(&[SOL_SOCKET]),
+            meaning: "level is a protocol's",
+        }],
+        why: "options of a protocol",
+    },
+    Rule {
+        names: &["setsockopt"],
+        arch: None,
+        action: Action::Allow,
+        when: &[
+            int(1, &[SOL_SOCKET], "level is the socket itself"),
+            Condition {
+                arg: 2,
+                mask: 0xffff_ffff,
+                test: Test::NoneOf(&[SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF]),
+                meaning: "option attaches no filter",
+            },
+        ],
+        why: "options of a socket; other filters need a program of bpf, which is refused",
+    },
+    Rule {
+        names: &["setsockopt"],
+        arch: None,
+        action: Action::Refuse,
+        when: &[],
+        why: SOCKET_FILTERS,
     },
     Rule {
         names: &["socket", "socketpair"],

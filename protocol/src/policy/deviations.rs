@@ -79,6 +79,13 @@ pub const DEVIATIONS: &[Deviation] = &[
               and with it files that the sandbox does not show",
     },
     Deviation {
+        names: &["setsockopt"],
+        docker: "any option",
+        here: "SO_ATTACH_FILTER and SO_ATTACH_REUSEPORT_CBPF fail with EPERM",
+        why: "what socket filters take is not counted as the run's memory, and once the machine's \
+              room for translated filters is full, no sandbox can be started",
+    },
+    Deviation {
         names: &["sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"],
         docker: "any process",
         here: "scheduling for the caller only, niceness for any process but init and for process \

@@ -79,13 +79,14 @@ fn formula(condition: &Condition) -> String {
         mask => format!("arg{} & {mask:#x}", condition.arg),
     };
     match condition.test {
-        Test::Not(value) => format!("{argument} != {value:#x}"),
         Test::NotZero => format!("{argument} != 0"),
-        Test::OneOf(values) => {
-            let values: Vec<String> = values.iter().map(|value| format!("{value:#x}")).collect();
-            format!("{argument} == {}", values.join(" | "))
-        }
+        Test::OneOf(values) => format!("{argument} == {}", alternatives(values)),
+        Test::NoneOf(values) => format!("{argument} != {}", alternatives(values)),
     }
+}
+
+fn alternatives(values: &[u64]) -> String {
+    values.iter().map(|value| format!("{value:#x}")).collect::<Vec<_>>().join(" | ")
 }
 
 fn print_deviation(out: &mut impl Write, deviation: &Deviation) -> io::Result<()> {

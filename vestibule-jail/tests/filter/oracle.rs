@@ -68,6 +68,7 @@ pub fn verdict(arch: Arch, name: Option<&str>, args: [u64; 6]) -> Verdict {
             Verdict::allow_if(int(0) == 0, EPERM)
         }
         "setpriority" => Verdict::allow_if(int(0) == 1 || int(0) == 0 && int(1) != 1, EPERM),
+        "setsockopt" => Verdict::allow_if(int(1) != 1 || int(2) != 26 && int(2) != 51, EPERM),
         "setrlimit" => limit(int(0), true),
         "prlimit64" => limit(int(1), args[2] != 0),
         name if REPORTED.split_whitespace().any(|reported| reported == name) => Verdict::Notify,
