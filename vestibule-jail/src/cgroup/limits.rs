@@ -92,16 +92,17 @@ fn holds(folder: &Folder, file: &str, value: &str) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use std::fs;
     use std::path::PathBuf;
 
-    const MEMORY: [(&str, &str); 3] =
+    /// The files of a memory limit, as if it had been set.
+    pub const MEMORY: [(&str, &str); 3] =
         [("memory.max", "268435456"), ("memory.oom.group", "1"), ("memory.swap.max", "0")];
 
     /// A folder with these files in place of a cgroup, and the limits in it.
-    fn limited(test: &str, files: &[(&str, &str)]) -> (PathBuf, Folder, Limits, LimitStates) {
+    pub fn limited(test: &str, files: &[(&str, &str)]) -> (PathBuf, Folder, Limits, LimitStates) {
         let place = std::env::temp_dir().join(format!("vestibule-{test}-{}", std::process::id()));
         fs::create_dir(&place).unwrap();
         for (name, text) in files {

@@ -212,6 +212,7 @@ fn remove(path: &Path) -> nix::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::limits::tests::{MEMORY, limited};
     use super::*;
     use std::path::PathBuf;
 
@@ -237,22 +238,11 @@ mod tests {
         assert!(is_left_over(&all_of(4_194_304, 5)));
     }
 
-    /// A folder with these files in place of a cgroup: what a kernel lacks is left out of it.
+    /// The leaf of such a folder: what a kernel lacks is left out of it.
     fn leaf(test: &str, files: &[(&str, &str)]) -> (PathBuf, Leaf) {
-        let place = std::env::temp_dir().join(format!("vestibule-{test}-{}", std::process::id()));
-        fs::create_dir(&place).unwrap();
-        for (name, text) in files {
-            fs::write(place.join(name), text).unwrap();
-        }
-        let folder = Folder::open(&place).unwrap();
-        let limits = r#"{"memory_mib": 256, "cpu_percent": 75, "pids_max": 128, "tmpfs_mib": 1}"#;
-        let limits = serde_json::from_str(limits).unwrap();
-        let states = limits::set(&folder, &limits);
+        let (place, folder, limits, states) = limited(test, files);
         (place, Leaf { folder, limits, states })
     }
-
-    const MEMORY: [(&str, &str); 3] =
-        [("memory.max", "268435456"), ("memory.oom.group", "1"), ("memory.swap.max", "0")];
 
     #[test]
     fn what_an_older_kernel_does_not_count_is_named_with_the_one_that_does() {

@@ -119,6 +119,11 @@ pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
                 .to_owned(),
             "end the programs that hold socket filters, or raise it as root",
         ),
+        (_, Errno::ECHILD) => (
+            Cause::Other,
+            "a process of the sandbox was ended while it was built".to_owned(),
+            "try again, and look for what ends processes here, such as the out-of-memory killer",
+        ),
         (_, Errno::ENOSYS) => (
             Cause::ContainerFilter,
             "the kernel, or a surrounding container's syscall filter, lacks a call".to_owned(),
@@ -291,6 +296,9 @@ mod tests {
         assert_eq!(cause(network, Errno::EPERM, &confined), Cause::SecurityModule);
         assert_eq!(cause(network, Errno::EINVAL, &none), Cause::Other);
         assert_eq!(cause(network, Errno::ENOMEM, &none), Cause::Other);
+        let ended =
+            explain(StepError { step: Step::AwaitBuilder, errno: Errno::ECHILD as i32 }, &none);
+        assert!(ended.to_string().contains("was ended while it was built"), "{ended}");
     }
 
     #[test]
