@@ -307,6 +307,8 @@ fn socket_filters_are_refused() -> Outcome {
         s = socket.socket()\n\
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)\n\
         s.settimeout(3)\n\
+        a, b = socket.socketpair()\n\
+        assert len(a.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)) == 12\n\
         print('others work')";
     let reply = place.server().start().run("python", code);
     assert_eq!(reply.success(), "EPERM EPERM\n".repeat(4) + "others work");
