@@ -69,6 +69,9 @@ impl fmt::Display for StandIn {
     }
 }
 
+/// Why a limit that was in force is not claimed any more.
+pub(crate) const LOST: &str = "changed or taken away during the run";
+
 /// What protected one run. Its [`Display`](fmt::Display) is the `isolation:` line of a result.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Isolation {
@@ -104,7 +107,7 @@ impl Isolation {
         if lost.is_empty() {
             return;
         }
-        self.reasons.push(format!("changed or taken away during the run: {}", list(&lost)));
+        self.reasons.push(format!("{LOST}: {}", list(&lost)));
         self.not_applied.extend(lost);
         self.not_applied.sort();
         self.level = match self.level {

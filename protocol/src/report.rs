@@ -1,5 +1,6 @@
 //! What was in force, and how a run ended.
 
+use crate::isolation::LOST;
 use crate::{Cause, Isolation, Language, Limit, NoCgroup, Refusal, Retry, RunCgroup, Step};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -160,8 +161,7 @@ impl Applied {
         self.isolation.take_back(lost);
         for (control, state) in &mut self.controls {
             if lost.iter().any(|limit| Control::from(*limit) == *control) {
-                let why = "changed or taken away during the run".to_owned();
-                *state = ControlState::Missing(why);
+                *state = ControlState::Missing(LOST.to_owned());
             }
         }
     }
@@ -262,4 +262,39 @@ pub struct Outcome {
     pub denied_stopped: bool,
     /// The steps taken since hand-over, in order.
     pub steps: Vec<TimedStep>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_is_taken_back_is_in_force_nowhere() {
+        let controls = [Control::Namespaces, Control::Cpu, Control::Memory, Control::Pids];
+        let mut applied = Applied {
+            isolation: Isolation::native(vec![], vec![], vec![], None),
+            controls: controls.map(|control| (control, ControlState::InForce)).to_vec(),
+            interpreters: Interpreters::default(),
+            cgroup: Err(NoCgroup::NoControllers),
+            steps: vec![],
+        };
+        let before = applied.clone();
+        applied.take_back(&[]);
+        assert_eq!(applied, before);
+        applied.take_back(&[Limit::Memory]);
+        let lost = ControlState::Missing(LOST.to_owned());
+        assert_eq!(
+            applied.controls,
+            [
+                (Control::Namespaces, ControlState::InForce),
+                (Control::Cpu, ControlState::InForce),
+                (Control::Memory, lost),
+                (Control::Pids, ControlState::InForce),
+            ]
+        );
+        assert_eq!(
+            applied.isolation.to_string(),
+            "native-degraded (limits not applied: memory; changed or taken away during the run: memory)"
+        );
+    }
 }

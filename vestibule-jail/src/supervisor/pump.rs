@@ -344,8 +344,8 @@ fn ending_of(status: i32) -> Ending {
     }
 }
 
-/// What the run used, the limits it ran into, and those that did not hold until its end. Without a cgroup of the run's own, wall time is all
-/// that the guest cannot forge.
+/// What the run used, the limits it ran into, and those that did not hold until its end. Without a
+/// cgroup of the run's own, wall time is all that the guest cannot forge.
 fn used(wall: Duration, measured: Option<Measurements>) -> (Usage, Vec<LimitHit>, Vec<Limit>) {
     let missing = || Measured::Missing(super::level::NO_CGROUP.to_owned());
     let wall_us = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::run::facts;
-use protocol::{Isolation, Language, MemoryMib, OutputBytes, Stream, TimeoutSeconds};
+use protocol::{
+    Isolation, Language, Limit, MemoryMib, Outcome, OutputBytes, Stream, StreamTotals,
+    TimeoutSeconds,
+};
 
 fn usage_of(wall_us: u64, rest: [Measured<u64>; 3]) -> Usage {
     let [cpu_us, mem_peak_bytes, pids_peak] = rest;
@@ -211,4 +214,35 @@ fn the_twin_holds_the_same_facts() {
     let structured = facts::structured(&report);
     assert_eq!(structured["stdout"], "out\n");
     assert_eq!(structured["exit_code"], 3);
+}
+
+#[test]
+fn a_limit_that_was_lost_during_the_run_is_claimed_neither_in_the_text_nor_in_its_twin() {
+    let gone = || missing("its controller was taken away during the run");
+    let mut report = report(Ended::Stopped("nothing is known about its end".into()));
+    report.finish(Outcome {
+        ending: Ending::Exited(0),
+        stdout: StreamTotals::default(),
+        stderr: StreamTotals::default(),
+        usage: usage_of(20_600, [Measured::Value(14_400), gone(), Measured::Value(2)]),
+        limits_hit: vec![],
+        limits_lost: vec![Limit::Memory],
+        denied: vec![],
+        denied_stopped: false,
+        steps: vec![],
+    });
+    let line = "native-degraded (limits not applied: memory; changed or taken away during the run: \
+                memory)";
+    let text = render(&report);
+    assert!(text.ends_with(&format!("\nisolation: {line}")), "{text}");
+    assert!(
+        text.contains("mem_peak not measured: its controller was taken away during the run"),
+        "{text}"
+    );
+    for facts in [facts::meta(&report), facts::structured(&report)] {
+        assert_eq!(facts["isolation"], line);
+        assert_eq!(facts["isolation_parts"]["level"], "native-degraded");
+        assert_eq!(facts["isolation_parts"]["limits_not_applied"][0], "memory");
+        assert_eq!(facts["usage"]["not_measured"][0]["value"], "mem_peak");
+    }
 }
