@@ -52,15 +52,25 @@ fn the_server_keeps_no_descriptor_of_a_run() -> Outcome {
     let place = Place::new();
     let mut server = place.server().start();
     server.run("bash", "true").success();
-    let before = processes::descriptors(server.pid());
+    let before = settled(server.pid());
     for _ in 0..30 {
         server.run("bash", "true").success();
     }
-    // The last run's pidfd goes a moment after its answer.
-    let end = Instant::now() + Duration::from_secs(2);
-    while processes::descriptors(server.pid()) > before && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert_eq!(processes::descriptors(server.pid()), before);
+    assert_eq!(settled(server.pid()), before);
     Ok(())
+}
+
+/// The number of descriptors, once it has not changed for a while: a run's pidfd goes a moment after its
+/// answer.
+fn settled(pid: i32) -> usize {
+    let (mut count, mut since) = (processes::descriptors(pid), Instant::now());
+    let end = since + Duration::from_secs(5);
+    while since.elapsed() < Duration::from_millis(300) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = processes::descriptors(pid);
+        if now != count {
+            (count, since) = (now, Instant::now());
+        }
+    }
+    count
 }

@@ -71,7 +71,7 @@ pub struct Word {
 /// Sends a report, with a descriptor if there is one.
 ///
 /// # Errors
-/// The errno of `sendmsg(2)`.
+/// The errno of `sendmsg(2)`; `EIO` if not all of it was taken.
 pub fn report(
     socket: BorrowedFd<'_>,
     report: &Report,
@@ -81,8 +81,9 @@ pub fn report(
     let fds: Vec<RawFd> = descriptor.iter().map(AsRawFd::as_raw_fd).collect();
     let rights = [ControlMessage::ScmRights(&fds)];
     let with = if fds.is_empty() { &rights[..0] } else { &rights[..] };
-    sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&bytes)], with, MsgFlags::MSG_NOSIGNAL, None)?;
-    Ok(())
+    let text = [IoSlice::new(&bytes)];
+    let sent = sendmsg::<()>(socket.as_raw_fd(), &text, with, MsgFlags::MSG_NOSIGNAL, None)?;
+    if sent == bytes.len() { Ok(()) } else { Err(Errno::EIO) }
 }
 
 /// Receives a report; `None` when the other side is gone.
@@ -101,11 +102,12 @@ pub fn receive(socket: BorrowedFd<'_>) -> nix::Result<Option<(Report, Option<Own
 /// Tells init to start the guest.
 ///
 /// # Errors
-/// The errno of `send(2)`.
+/// The errno of `send(2)`; `EIO` if not all of it was taken.
 pub fn start(socket: BorrowedFd<'_>, word: &Word) -> nix::Result<()> {
     let mut bytes = vec![language_index(word.language), word.from_image.into()];
     bytes.extend_from_slice(word.interpreter.as_os_str().as_bytes());
-    send(socket.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL).map(drop)
+    let sent = send(socket.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL)?;
+    if sent == bytes.len() { Ok(()) } else { Err(Errno::EIO) }
 }
 
 /// Waits for the word to start the guest; `None` when the supervisor is gone.

@@ -28,7 +28,7 @@ pub struct Settings {
     pub landlock_abi: u32,
 }
 
-/// What is found out about the machine's files, and travels to init through a pipe.
+/// What is found out about the machine's files, and travels to the builder through a pipe.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct Plan {
     /// The root file system.

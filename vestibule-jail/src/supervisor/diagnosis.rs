@@ -78,10 +78,12 @@ pub fn explain_here(error: StepError) -> Refusal {
 pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
     let errno = Errno::from_raw(error.errno);
     let (cause, what, fix) = match (error.step, errno) {
-        (Step::Clone, errno) => clone_failed(errno, evidence),
+        (Step::Clone, errno) if errno != Errno::EMFILE => clone_failed(errno, evidence),
         (Step::NetworkNamespace, errno) => network_failed(errno, evidence),
-        (Step::MapIds | Step::HostName | Step::Loopback | Step::PrivateMounts, _)
-        | (Step::MountRoot, Errno::EPERM | Errno::EACCES) => no_power_inside(evidence),
+        (
+            Step::MapIds | Step::HostName | Step::Loopback | Step::PrivateMounts | Step::MountRoot,
+            Errno::EPERM | Errno::EACCES,
+        ) => no_power_inside(evidence),
         (Step::MountProc, Errno::EPERM) => masked_proc(evidence),
         (Step::MountWorkspace, Errno::ESTALE) => (
             Cause::WorkspaceNotAllowed,
@@ -117,25 +119,44 @@ pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
             Cause::Other,
             "the machine's room for translated filters (net.core.bpf_jit_limit) is used up"
                 .to_owned(),
-            "end the programs that hold socket filters, or raise it as root",
-        ),
-        (_, Errno::ECHILD) => (
-            Cause::Other,
-            "a process of the sandbox was ended while it was built".to_owned(),
-            "try again, and look for what ends processes here, such as the out-of-memory killer",
+            "end the programs that hold filters, or raise it as root",
         ),
         (_, Errno::ENOSYS) => (
             Cause::ContainerFilter,
             "the kernel, or a surrounding container's syscall filter, lacks a call".to_owned(),
             "use a kernel of 5.9 or later, outside a container that filters syscalls",
         ),
+        (_, errno) => out_of_means(errno),
+    };
+    Refusal { what, cause, fix: fix.to_owned(), retry: Retry::AfterFix, at: Some(error) }
+}
+
+/// What any step may run out of.
+fn out_of_means(errno: Errno) -> Explained {
+    let (what, fix) = match errno {
+        Errno::EMFILE | Errno::ENFILE => (
+            "there are too few file descriptors left for a sandbox",
+            "raise the limit on open files (ulimit -n) to 64 or more",
+        ),
+        Errno::EAGAIN | Errno::ENOMEM => (
+            "there is too little memory, or there are too few processes left, for a sandbox",
+            "free memory or processes, or raise their limits (ulimit), then try again",
+        ),
+        Errno::ETIMEDOUT => (
+            "the sandbox was not built within 30 s",
+            "look for a file system that hangs below /usr or the workspace, then try again",
+        ),
+        Errno::ECHILD => (
+            "a process of the sandbox was ended while it was built",
+            "try again, and look for what ends processes here: the out-of-memory killer, or a low \
+             limit on CPU time or file size (ulimit)",
+        ),
         _ => (
-            Cause::Other,
-            "the sandbox could not be built".to_owned(),
+            "the sandbox could not be built",
             "run `vestibule-jail --check --explain` and report what it prints",
         ),
     };
-    Refusal { what, cause, fix: fix.to_owned(), retry: Retry::AfterFix, at: Some(error) }
+    (Cause::Other, what.to_owned(), fix)
 }
 
 type Explained = (Cause, String, &'static str);
@@ -296,6 +317,16 @@ mod tests {
         assert_eq!(cause(network, Errno::EPERM, &confined), Cause::SecurityModule);
         assert_eq!(cause(network, Errno::EINVAL, &none), Cause::Other);
         assert_eq!(cause(network, Errno::ENOMEM, &none), Cause::Other);
+        for (step, errno, words) in [
+            (Step::StartBuilder, Errno::EAGAIN, "too few processes"),
+            (Step::StartGuest, Errno::ENOMEM, "too little memory"),
+            (Step::Loopback, Errno::ENOMEM, "too little memory"),
+            (Step::Clone, Errno::EMFILE, "ulimit -n"),
+            (Step::VerifyMounts, Errno::ETIMEDOUT, "within 30 s"),
+        ] {
+            let refusal = explain(StepError { step, errno: errno as i32 }, &none);
+            assert!(refusal.to_string().contains(words), "{refusal}");
+        }
         let ended =
             explain(StepError { step: Step::AwaitBuilder, errno: Errno::ECHILD as i32 }, &none);
         assert!(ended.to_string().contains("was ended while it was built"), "{ended}");

@@ -244,13 +244,18 @@ fn until_ready(
 
 type Received = nix::Result<Option<(Report, Option<OwnedFd>)>>;
 
-/// Waits for the next report. A server that hangs up meanwhile is not kept waiting for a mount
-/// that hangs.
+/// How long each report of a sandbox that is being built may take, in milliseconds. A server gives up
+/// before that.
+const BUILD: u16 = 30_000;
+
+/// Waits for the next report, at most [`BUILD`]. A server that hangs up meanwhile is not kept waiting
+/// for a mount that hangs.
 fn next_report(control: BorrowedFd<'_>, server: Option<BorrowedFd<'_>>) -> Received {
     let mut fds = vec![PollFd::new(control, PollFlags::POLLIN)];
     fds.extend(server.map(|server| PollFd::new(server, PollFlags::empty())));
     loop {
-        match poll(&mut fds, PollTimeout::NONE) {
+        match poll(&mut fds, PollTimeout::from(BUILD)) {
+            Ok(0) => return Err(Errno::ETIMEDOUT),
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno),
             Ok(_) if fds.first().is_some_and(|control| control.any() == Some(true)) => {
