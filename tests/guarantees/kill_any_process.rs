@@ -4,7 +4,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::time::{Duration, Instant};
 use tests::processes::{self, Process};
-use tests::{Outcome, Place, Reply, Server};
+use tests::programs::programs;
+use tests::{Outcome, Place, Reply, Server, host, tracer};
 
 tests::tests![
     the_server_at_any_moment,
@@ -12,6 +13,7 @@ tests::tests![
     init_at_any_moment,
     the_guest_at_any_moment,
     the_server_in_the_middle_of_a_busy_run,
+    an_init_that_is_stopped_as_it_is_born,
     a_guest_that_ends_init_from_inside,
 ];
 
@@ -122,6 +124,39 @@ fn the_server_in_the_middle_of_a_busy_run() -> Outcome {
     assert_eq!(place.processes().len(), 17);
     server.signal(Signal::SIGKILL);
     server.wait();
+    place.assert_nothing_left();
+    Ok(())
+}
+
+/// Init asks to die with its supervisor in its first instruction. One that was stopped before that,
+/// after the supervisor's death, has not asked, and holds the supervisor's end of our pipe.
+fn an_init_that_is_stopped_as_it_is_born() -> Outcome {
+    let place = Place::new();
+    host::tracing(&place)?;
+    let jail = programs().jail();
+    let script = format!("#!/bin/sh\nkill -STOP $$\nexec {}\n", jail.display());
+    let helper = place.program("stopped-jail", script);
+    let mut server = place.server().set("VESTIBULE_JAIL", helper).start();
+    let id = server.start_run(30, "python", BUSY);
+    let start = Instant::now();
+    let supervisor = loop {
+        match below(&server, 1) {
+            Some(process) if process.stopped => break Pid::from_raw(process.pid),
+            _ => std::thread::sleep(Duration::from_millis(2)),
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "no stopped helper");
+    };
+    let init = tracer::hold_at_birth(supervisor).expect("tracing was tried above");
+    tracer::kill_held(supervisor).expect("it is ours");
+    // Whether the server is quicker than we are is its own affair.
+    let _ = tracer::leave_stopped(init);
+    let start = Instant::now();
+    let reply = Reply::new(&server.answer(id));
+    reply.assert_blocked(&["it ended before a sandbox stood"]);
+    // An answer that waited for init would come after 15 s.
+    assert!(start.elapsed() < Duration::from_secs(10), "after {:?}", start.elapsed());
+    assert_only_the_server(&place, &server);
+    server.close();
     place.assert_nothing_left();
     Ok(())
 }

@@ -180,9 +180,7 @@ fn a_missing_helper() -> Outcome {
 
 /// A program in the jail's place, as a shell script.
 fn false_helper(place: &Place, script: &str) -> PathBuf {
-    let path = place.file("false-jail", format!("#!/bin/sh\n{script}\n"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
-    path
+    place.program("false-jail", format!("#!/bin/sh\n{script}\n"))
 }
 
 /// The greeting of this build, for a shell's printf.

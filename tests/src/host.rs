@@ -35,6 +35,20 @@ pub fn user_namespaces(place: &Place) -> Result<(), Skip> {
     }
 }
 
+/// A tester may trace what its own tests have started.
+///
+/// # Errors
+/// [`Skip`] if Yama or a container refuses.
+pub fn tracing(place: &Place) -> Result<(), Skip> {
+    let mut sleep = place.command("/bin/sleep");
+    let Ok(mut child) = sleep.arg("60").spawn() else { return skip("needs /bin/sleep") };
+    let pid = nix::unistd::Pid::from_raw(child.id().cast_signed());
+    let seized = nix::sys::ptrace::seize(pid, nix::sys::ptrace::Options::empty());
+    let _ = child.kill();
+    let _ = child.wait();
+    seized.or_else(|errno| skip(format!("needs to trace its own processes ({errno})")))
+}
+
 /// The kernel has Landlock.
 ///
 /// # Errors

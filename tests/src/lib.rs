@@ -14,6 +14,8 @@ pub mod processes;
 pub mod programs;
 pub mod reply;
 pub mod server;
+#[cfg(target_os = "linux")]
+pub mod tracer;
 
 pub use harness::{Outcome, Skip, skip};
 pub use jail::Jail;

@@ -117,7 +117,12 @@ impl Place {
             rules.join(" "),
             jail.display()
         );
-        let path = self.file("constrained-jail", format!("#!/bin/sh\n{line}\n"));
+        self.program("constrained-jail", format!("#!/bin/sh\n{line}\n"))
+    }
+
+    /// A script that everyone may execute.
+    pub fn program(&self, name: &str, script: String) -> PathBuf {
+        let path = self.file(name, script);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the file is ours");
         path
     }

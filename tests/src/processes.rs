@@ -18,6 +18,8 @@ pub struct Process {
     pub depth: usize,
     /// When it was started, in clock ticks since boot: tells two users of one id apart.
     pub started: u64,
+    /// Whether it is stopped, by a signal or a tracer.
+    pub stopped: bool,
     /// The resident set in KiB.
     pub rss_kib: u64,
 }
@@ -31,7 +33,8 @@ impl Process {
             let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
             line.map(str::trim)
         };
-        if matches!(field("State")?.chars().next()?, 'Z' | 'X') {
+        let state = field("State")?.chars().next()?;
+        if matches!(state, 'Z' | 'X') {
             return None;
         }
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -43,6 +46,7 @@ impl Process {
             name: field("Name")?.to_owned(),
             depth: field("NSpid")?.split_whitespace().count() - 1,
             started: stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?,
+            stopped: matches!(state, 'T' | 't'),
             rss_kib: field("VmRSS").and_then(first_number).unwrap_or(0),
         })
     }

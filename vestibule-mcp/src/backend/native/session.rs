@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 /// How long a helper whose pipe was closed may take to clean up and end.
 const CLEAN_UP: Duration = Duration::from_secs(2);
@@ -32,6 +33,9 @@ pub(super) struct Session {
 /// The process and our end of its standard input.
 struct Process {
     child: Child,
+    /// Ends with the helper, and ends what is left of its group: an init that was stopped as it was
+    /// born has not yet asked to die with its supervisor, and would keep our pipe open.
+    ended: JoinHandle<()>,
     requests: ChildStdin,
     slot: Slot,
     cgroups: Arc<Cgroups>,
@@ -66,7 +70,8 @@ impl Session {
             return Err(not_started(jail, &io::ErrorKind::BrokenPipe.into()));
         };
         tokio::spawn(log_diagnostics(diagnostics));
-        let process = Some(Process { child, requests, slot, cgroups, cgroup: None });
+        let ended = tokio::spawn(end_group_after(child.id()));
+        let process = Some(Process { child, ended, requests, slot, cgroups, cgroup: None });
         Ok(Session { process, events: BufReader::new(events) })
     }
 
@@ -115,18 +120,16 @@ impl Process {
     /// Closes the pipe, waits for the process, kills it if it does not end, and removes what it has
     /// left. The slot is kept until then.
     async fn end(self, patience: Duration) -> Option<ExitStatus> {
-        let Process { mut child, requests, slot, cgroups, cgroup } = self;
+        let Process { mut child, mut ended, requests, slot, cgroups, cgroup } = self;
         drop(requests);
         let leader = child.id();
-        let ended = match tokio::time::timeout(patience, child.wait()).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                if let Some(leader) = leader {
-                    kill::group(leader);
-                }
-                child.wait().await
+        if tokio::time::timeout(patience, &mut ended).await.is_err() {
+            if let Some(leader) = leader {
+                kill::group(leader);
             }
-        };
+            let _ = ended.await;
+        }
+        let ended = child.wait().await;
         let cleanly = ended.as_ref().is_ok_and(ExitStatus::success);
         let named = cgroup.filter(|folder| folder.exists());
         if let (Some(helper), true) = (leader, named.is_some() || !cleanly) {
@@ -137,6 +140,16 @@ impl Process {
             });
         }
         ended.ok()
+    }
+}
+
+/// Waits for the helper's end without taking it from its owner, and ends what is left of its group.
+/// A helper that cannot be watched is ended at once: its owner waits for this.
+async fn end_group_after(helper: Option<u32>) {
+    let Some(helper) = helper else { return };
+    if let Err(error) = kill::group_after(helper).await {
+        tracing::error!("the end of a helper cannot be watched: {error}");
+        kill::group(helper);
     }
 }
 
