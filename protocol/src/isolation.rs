@@ -100,6 +100,13 @@ impl Isolation {
         Isolation { level, not_applied, stand_ins, reasons, rootfs }
     }
 
+    /// The level of a container that follows from what is missing.
+    pub fn container(not_applied: Vec<Limit>, reasons: Vec<String>) -> Isolation {
+        let full = not_applied.is_empty();
+        let level = if full { Level::Container } else { Level::ContainerDegraded };
+        Isolation { level, not_applied, stand_ins: Vec::new(), reasons, rootfs: None }
+    }
+
     /// Takes back what was claimed of limits that did not hold until the run's end.
     pub fn take_back(&mut self, lost: &[Limit]) {
         let lost: Vec<Limit> =

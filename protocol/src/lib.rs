@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cgroup;
+pub mod environment;
 pub mod frame;
 mod isolation;
 mod language;

@@ -23,9 +23,11 @@ mod clauses;
 mod conditional;
 mod deviations;
 mod refused;
+mod unlisted;
 
 pub use clauses::{Clause, Comparison, Operator, clauses};
 pub use deviations::{DEVIATIONS, Deviation};
+pub use unlisted::UNLISTED_NAMES;
 
 /// The profile that the policy is equal to in effect, and its date.
 pub const SOURCE: &str = "Docker's default seccomp profile, github.com/moby/profiles tag \

@@ -58,6 +58,10 @@ pub enum Cause {
     Request,
     /// The two programs speak different protocol versions.
     Version,
+    /// A container engine is missing, does not answer, or lacks something.
+    Engine,
+    /// A container engine lacks an image, or the image lacks something.
+    Image,
     /// Anything else; the step and errno tell what.
     Other,
 }

@@ -239,6 +239,8 @@ pub enum LimitHit {
     },
     /// A process could not be started at this cap.
     Pids(u32),
+    /// The kernel ended a process of the run at this cap, in MiB, and the run went on.
+    Memory(u32),
 }
 
 /// How a run ended. Sent when nothing of the sandbox is left.

@@ -12,6 +12,7 @@ tests::tests![
     a_workspace_of_another_user_is_refused,
     a_workspace_that_cannot_be_written_is_refused,
     a_tilde_is_the_home_folder,
+    engines_are_named_with_what_they_lack,
     what_this_build_lacks_is_said,
 ];
 
@@ -144,9 +145,19 @@ fn a_tilde_is_the_home_folder() -> Outcome {
     Ok(())
 }
 
+fn engines_are_named_with_what_they_lack() -> Outcome {
+    let place = Place::new();
+    let nowhere = ("VESTIBULE_IMAGE_PYTHON", "localhost/vestibule-nowhere:1");
+    let both = run_with(&place, &[("VESTIBULE_BACKEND", "container"), nowhere]);
+    both.assert_blocked(&["docker: ", "podman: ", "Fix: "]);
+    let one = [("VESTIBULE_BACKEND", "container"), ("VESTIBULE_RUNTIME", "podman"), nowhere];
+    let text = run_with(&place, &one).text;
+    assert!(text.starts_with("Blocked: Podman ") && !text.contains("ocker"), "{text}");
+    Ok(())
+}
+
 fn what_this_build_lacks_is_said() -> Outcome {
     let place = Place::new();
-    run_with(&place, &[("VESTIBULE_BACKEND", "container")]).assert_blocked(&["container"]);
     run_with(&place, &[("VESTIBULE_ROOTFS", "image")]).assert_blocked(&[
         "VESTIBULE_ROOTFS",
         "image",

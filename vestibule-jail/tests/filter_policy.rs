@@ -14,7 +14,7 @@ mod subject;
 
 use oracle::{ENOSYS, REPORTED, REPORTED_BY_ARGUMENT, Verdict};
 use proptest::prelude::*;
-use protocol::policy::{Action, Arch, DEVIATIONS, rules};
+use protocol::policy::{Action, Arch, DEVIATIONS, UNLISTED_NAMES, rules};
 use std::collections::BTreeSet;
 use subject::{AUDIT_ARCH_AARCH64, AUDIT_ARCH_X86_64, GARBAGE, NUMBERS, SUBJECTS};
 use vestibule_jail::filter;
@@ -45,6 +45,20 @@ fn embedded_program_is_what_libseccomp_compiles() {
     for number in -1..=1024 {
         let expected = native.compiled.reported.get(&number).copied();
         assert_eq!(filter::reported_name(number), expected, "{number}");
+    }
+}
+
+/// A profile for a container engine has to name what no rule names.
+#[test]
+fn every_call_is_ruled_or_listed_as_unlisted() {
+    let ruled: BTreeSet<&str> = rules().flat_map(|rule| rule.names).copied().collect();
+    let unlisted: BTreeSet<&str> = UNLISTED_NAMES.iter().copied().collect();
+    assert_eq!(ruled.intersection(&unlisted).count(), 0);
+    for subject in SUBJECTS.iter() {
+        for name in subject.names.values() {
+            let known = ruled.contains(name.as_str()) || unlisted.contains(name.as_str());
+            assert!(known, "{name} is not in UNLISTED_NAMES");
+        }
     }
 }
 

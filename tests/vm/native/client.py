@@ -1,73 +1,26 @@
-"""Calls to a server, as an MCP client makes them."""
+"""Calls to a server in the machine."""
 
 import os
 import tempfile
-import time
-from types import SimpleNamespace
-from typing import NamedTuple
 
-from checking import Wrong, expect
+from calls import Caller, client_environment, place
+from checking import expect
 from machine import PATIENCE, SERVER
-from server import Server, to_result
 
 NATIVE = "native (rootfs: this machine's /usr, read-only)"
 # For what is not about the processor's limit: the emulated machine is slow enough without it.
 FAST = {"CPU_PCT": 200}
 WORK = tempfile.mkdtemp(prefix="native-")
-# What the client of the cases wants to know of its surroundings.
-PLACE = SimpleNamespace(work=WORK, leak_fd=os.open(WORK, os.O_RDONLY | os.O_DIRECTORY))
+PLACE = place(WORK)
 
 
-def client_environment():
-    """What MCP clients pass on at least, and at most."""
-    names = "HOME LOGNAME PATH SHELL TERM USER".split()
-    return {name: os.environ.get(name, "dumb") for name in names}
-
-
-class Call(NamedTuple):
-    """A call on its way."""
-
-    id: object
-    started: float
-    timeout: int
-
-
-class Client:
+class Client(Caller):
     """A server of its own, to be used in a `with` block."""
 
     def __init__(self, environment=(), **settings):
         env = {**client_environment(), **dict(environment)}
         env.update({"VESTIBULE_" + name: str(value) for name, value in settings.items()})
-        self.server = Server([SERVER], env, PLACE, os.path.join(WORK, "stderr"))
-        self.pid = self.server.proc.pid
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.stop(PATIENCE)
-
-    def start(self, language, code, timeout=30):
-        arguments = {"language": language, "code": code, "timeout_seconds": timeout}
-        params = {"name": "run_code", "arguments": arguments}
-        return Call(self.server.send("tools/call", params), time.monotonic(), timeout)
-
-    def finish(self, call):
-        """The answer: a Result of the cases, with the facts of `_meta` beside the text."""
-        message = self.server.wait(call.id, call.timeout + PATIENCE)
-        if message is None:
-            raise Wrong("the call was not answered")
-        answer = to_result(message, time.monotonic() - call.started)
-        answer.facts = message.get("result", {}).get("_meta", {}).get("vestibule/run", {})
-        answer.used = answer.facts.get("usage") or {}
-        answer.first = answer.text.partition("\n")[0]
-        return answer
-
-    def call(self, language, code, timeout=30):
-        return self.finish(self.start(language, code, timeout))
-
-    def cancel(self, call):
-        self.server.notify("notifications/cancelled", {"requestId": call.id})
+        super().__init__([SERVER], env, PLACE, PATIENCE)
 
     def answers(self):
         """Whether the next call is answered as if nothing had been."""

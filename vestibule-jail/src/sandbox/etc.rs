@@ -3,7 +3,7 @@
 use super::mounter::Mounter;
 use super::rootfs::Source;
 use crate::plan::{RootPlan, Settings};
-use crate::supervisor::environment::USER;
+use protocol::environment::USER;
 use std::path::Path;
 
 /// The sandbox's host name.

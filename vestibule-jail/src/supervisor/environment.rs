@@ -1,12 +1,10 @@
 //! The guest's environment: composed here from nothing, never inherited.
 
 use protocol::Rootfs;
+use protocol::environment::VARIABLES;
 
 /// The search path where the request brings none.
 pub const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
-
-/// The name of the sandbox's user.
-pub const USER: &str = "sandbox";
 
 /// The search path on this machine's own `/usr`, where `/usr/local` is usually covered.
 const HOST_PATH: &str = "/usr/bin:/bin:/usr/sbin:/sbin";
@@ -17,21 +15,9 @@ pub fn compose(source: &Rootfs, requested: &[(String, String)]) -> Vec<String> {
         Rootfs::Host => HOST_PATH,
         Rootfs::Image(_) => DEFAULT_PATH,
     };
-    let ours = [
-        ("PATH", path),
-        ("HOME", "/tmp"),
-        ("TMPDIR", "/tmp"),
-        ("USER", USER),
-        ("LOGNAME", USER),
-        ("SHELL", "/bin/bash"),
-        ("LANG", "C.UTF-8"),
-        ("TERM", "dumb"),
-        // Without it, what python printed before a timeout is lost in its buffer. What unbuffered
-        // writes cost is bounded by the output cap.
-        ("PYTHONUNBUFFERED", "1"),
-    ];
     let replaced = |name: &str| requested.iter().any(|(given, _)| given == name);
-    let kept = ours.iter().filter(|(name, _)| !replaced(name));
+    let ours = [("PATH", path)].into_iter().chain(VARIABLES);
+    let kept = ours.filter(|(name, _)| !replaced(name));
     let mut variables: Vec<String> = kept.map(|(name, value)| format!("{name}={value}")).collect();
     variables.extend(requested.iter().map(|(name, value)| format!("{name}={value}")));
     variables

@@ -4,12 +4,15 @@
 //! what is really in force; [`Prepared::execute`] runs the code in it. Preparing is also the probe:
 //! there is no other way to learn what a machine can do than doing it.
 
+pub mod container;
+mod counter;
 #[cfg(unix)]
 mod kill;
 pub mod locate;
 pub mod naive;
 #[cfg(target_os = "linux")]
 pub mod native;
+mod scratch;
 pub mod select;
 
 use crate::run::admission::Slot;
@@ -22,6 +25,8 @@ pub enum Backend {
     /// The sandbox that `vestibule-jail` builds.
     #[cfg(target_os = "linux")]
     Native(native::Native),
+    /// A container of Docker's or Podman's.
+    Container(container::Container),
     /// No sandbox.
     Naive(naive::Naive),
 }
@@ -31,6 +36,8 @@ pub enum Prepared {
     /// A sandbox that stands and waits.
     #[cfg(target_os = "linux")]
     Native(Box<native::Prepared>),
+    /// An image that was probed.
+    Container(Box<container::Prepared>),
     /// Nothing but an interpreter.
     Naive(naive::Prepared),
 }
@@ -63,6 +70,7 @@ impl Backend {
         match self {
             #[cfg(target_os = "linux")]
             Backend::Native(_) => "native",
+            Backend::Container(container) => container.name(),
             Backend::Naive(_) => "naive",
         }
     }
@@ -84,6 +92,10 @@ impl Backend {
                 let prepared = native.prepare(sandbox, language, slot).await?;
                 Ok(Prepared::Native(Box::new(prepared)))
             }
+            Backend::Container(container) => {
+                let prepared = container.prepare(sandbox, language, slot).await?;
+                Ok(Prepared::Container(Box::new(prepared)))
+            }
             Backend::Naive(naive) => naive.prepare(sandbox, language, slot).map(Prepared::Naive),
         }
     }
@@ -95,6 +107,7 @@ impl Prepared {
         match self {
             #[cfg(target_os = "linux")]
             Prepared::Native(prepared) => prepared.isolation(),
+            Prepared::Container(prepared) => prepared.isolation(),
             Prepared::Naive(prepared) => prepared.isolation(),
         }
     }
@@ -104,6 +117,7 @@ impl Prepared {
         match self {
             #[cfg(target_os = "linux")]
             Prepared::Native(_) => "native",
+            Prepared::Container(prepared) => prepared.backend(),
             Prepared::Naive(_) => "naive",
         }
     }
@@ -118,6 +132,7 @@ impl Prepared {
         match self {
             #[cfg(target_os = "linux")]
             Prepared::Native(prepared) => prepared.execute(script, output, stop).await,
+            Prepared::Container(prepared) => prepared.execute(script, output, stop).await,
             Prepared::Naive(prepared) => prepared.execute(script, output, stop).await,
         }
     }

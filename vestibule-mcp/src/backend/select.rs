@@ -1,5 +1,6 @@
 //! Which backend runs a language: found by trying, kept while it works.
 
+use super::container::Container;
 use super::naive::Naive;
 #[cfg(target_os = "linux")]
 use super::native::Native;
@@ -159,13 +160,17 @@ impl Selector {
 
 /// The backends that the settings allow.
 fn allowed(config: &Config) -> Result<Vec<Backend>, Refusal> {
+    let containers = Container::allowed(config).into_iter().map(Backend::Container);
     match config.backend {
         BackendChoice::Naive => Ok(vec![Backend::Naive(Naive)]),
-        BackendChoice::Container => Err(unavailable(
-            "VESTIBULE_BACKEND is container, and this version has no container backend yet",
-            "set VESTIBULE_BACKEND to auto or native (Linux only), or remove it",
-        )),
-        BackendChoice::Auto | BackendChoice::Native => native(config),
+        BackendChoice::Container => Ok(containers.collect()),
+        BackendChoice::Native => native(config),
+        BackendChoice::Auto if cfg!(target_os = "linux") => {
+            let mut backends = native(config)?;
+            backends.extend(containers);
+            Ok(backends)
+        }
+        BackendChoice::Auto => Ok(containers.collect()),
     }
 }
 
@@ -184,8 +189,9 @@ fn native(config: &Config) -> Result<Vec<Backend>, Refusal> {
 fn native(_config: &Config) -> Result<Vec<Backend>, Refusal> {
     let _ = RootfsChoice::Image;
     Err(unavailable(
-        "the native sandbox needs Linux, and this version has no container backend yet",
-        "run vestibule-mcp on Linux 5.9 or newer (on Windows: inside WSL 2)",
+        "the native sandbox needs Linux",
+        "set VESTIBULE_BACKEND to auto or container, or run vestibule-mcp on Linux 5.9 or newer (on \
+         Windows: inside WSL 2)",
     ))
 }
 
@@ -209,7 +215,9 @@ fn is_lasting(refusal: &Refusal) -> bool {
         | Cause::SecurityModule
         | Cause::ContainerFilter
         | Cause::MaskedProc
-        | Cause::Chroot => refusal.retry != Retry::Now,
+        | Cause::Chroot
+        | Cause::Engine
+        | Cause::Image => refusal.retry != Retry::Now,
         Cause::Rootfs
         | Cause::InterpreterMissing(_)
         | Cause::WorkspaceMissing
@@ -279,9 +287,15 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_later_features_are_refused_with_what_works_today() {
-        let text = selector(&[("VESTIBULE_BACKEND", "container")]).backends().err().unwrap();
-        assert!(text.to_string().contains("set VESTIBULE_BACKEND to auto or native"), "{text}");
+    fn the_engines_follow_native_and_a_runtime_picks_one_of_them() {
+        let names = |variables: &[(&str, &str)]| -> Vec<&str> {
+            selector(variables).backends().unwrap().iter().map(Backend::name).collect()
+        };
+        assert!(names(&[]).ends_with(&["docker", "podman"]));
+        assert_eq!(names(&[]).len(), if cfg!(target_os = "linux") { 3 } else { 2 });
+        assert_eq!(names(&[("VESTIBULE_BACKEND", "container")]), ["docker", "podman"]);
+        let podman = [("VESTIBULE_BACKEND", "container"), ("VESTIBULE_RUNTIME", "podman")];
+        assert_eq!(names(&podman), ["podman"]);
     }
 
     #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! `vestibule-mcp doctor`: what this machine can do, and the fix for what it cannot.
 
 mod backends;
+mod container;
 #[cfg(target_os = "linux")]
 mod native;
 

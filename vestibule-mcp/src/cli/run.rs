@@ -145,13 +145,15 @@ struct Printer {
     /// Whether the last byte printed to each stream was a newline.
     at_line_start: [bool; 2],
     stop: CancellationToken,
+    /// Why a stream cannot be written to, other than that its reader has gone.
+    broken: Option<(Stream, io::Error)>,
 }
 
 impl Printer {
     fn new(raw: bool, stop: CancellationToken) -> Printer {
         let screen = |terminal: bool| (terminal && !raw).then(Screen::default);
         let screens = [screen(io::stdout().is_terminal()), screen(io::stderr().is_terminal())];
-        Printer { screens, at_line_start: [true; 2], stop }
+        Printer { screens, at_line_start: [true; 2], stop, broken: None }
     }
 
     fn print(&mut self, stream: Stream, bytes: &[u8]) {
@@ -175,8 +177,11 @@ impl Printer {
             }
             Stream::Stderr => io::stderr().write_all(bytes),
         };
-        if written.is_err() {
+        if let Err(error) = written {
             self.stop.cancel();
+            if error.kind() != io::ErrorKind::BrokenPipe && self.broken.is_none() {
+                self.broken = Some((stream, error));
+            }
         }
     }
 
@@ -189,6 +194,12 @@ impl Printer {
         let [stdout, stderr] = self.at_line_start;
         if !stderr || (!stdout && io::stdout().is_terminal()) {
             say("");
+        }
+        if let Some((stream, error)) = &self.broken {
+            say(format_args!(
+                "{} cannot be written ({error}), so the run is stopped",
+                stream.name()
+            ));
         }
     }
 }

@@ -148,7 +148,15 @@ impl Config {
             let fix = "remove it; docs/CONFIGURATION.md says what this version does instead";
             (format!("{name} is set; this version does not use it yet"), fix.to_owned())
         });
-        unknown.chain(unused).collect()
+        let images =
+            [(&table::IMAGE_PYTHON, &self.image_python), (&table::IMAGE_NODE, &self.image_node)];
+        let unpinned =
+            images.into_iter().filter(|(_, image)| !image.is_pinned()).map(|(setting, image)| {
+                let what = format!("{} is {}, without a digest", setting.name, image.as_str());
+                let fix = "add @sha256:… to it, so that it always means the same image";
+                (format!("{what}: it may mean another image tomorrow"), fix.to_owned())
+            });
+        unknown.chain(unused).chain(unpinned).collect()
     }
 
     /// Fails while a setting is invalid.

@@ -94,14 +94,14 @@ pub const BACKEND: Setting = setting(
     "VESTIBULE_BACKEND",
     Kind::Choice(&["auto", "native", "container", "naive"]),
     "auto",
-    "What runs the code. `auto` takes the strongest isolation that works. `naive` has no isolation at all and is used only when named here. This version has no container backend: `container` blocks every call.",
+    "What runs the code. `auto` takes the strongest isolation that works. `naive` has no isolation at all and is used only when named here. `container` is Docker or Podman.",
 );
 /// Which container engine is used.
 pub const RUNTIME: Setting = setting(
     "VESTIBULE_RUNTIME",
     Kind::Choice(&["auto", "docker", "podman"]),
     "auto",
-    "The container engine. `auto` takes Docker, then Podman. Read and checked, but not used yet: this version has no container backend.",
+    "The container engine. `auto` takes Docker, then Podman, or the one whose containers hold every limit.",
 );
 /// Where the native sandbox's system files come from.
 pub const ROOTFS: Setting = setting(
@@ -115,14 +115,14 @@ pub const IMAGE_PYTHON: Setting = setting(
     "VESTIBULE_IMAGE_PYTHON",
     Kind::Image,
     "docker.io/library/python@sha256:5e2bdb1b0d542d5039cffb8181c65930093949194a65c365dfb1b0fe13a4fa5b",
-    "The image for python and bash. Read and checked, but not used yet: this version cannot fetch images.",
+    "The image for python and bash, where the code runs in a container. It must have bash, coreutils and its interpreter on its PATH.",
 );
 /// The image for node.
 pub const IMAGE_NODE: Setting = setting(
     "VESTIBULE_IMAGE_NODE",
     Kind::Image,
     "docker.io/library/node@sha256:5ec23b7c622b00547753bc6ffd78085dd868a68aeb41c8e0a1418f033e13d96d",
-    "The image for node. Read and checked, but not used yet.",
+    "The image for node, likewise.",
 );
 /// Where unpacked images lie.
 pub const ROOTFS_DIR: Setting = setting(
@@ -238,8 +238,7 @@ pub const LOG: Setting = setting(
 );
 
 /// Settings that are read and checked, and change nothing in this version.
-pub const UNUSED: [&Setting; 7] =
-    [&RUNTIME, &IMAGE_PYTHON, &IMAGE_NODE, &ROOTFS_DIR, &REGISTRY_MIRROR, &AUDIT_DIR, &POOL];
+pub const UNUSED: [&Setting; 4] = [&ROOTFS_DIR, &REGISTRY_MIRROR, &AUDIT_DIR, &POOL];
 
 /// Every setting, in the order of the documentation.
 pub const ALL: [&Setting; 23] = [

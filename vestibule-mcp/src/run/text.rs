@@ -129,6 +129,7 @@ pub fn limit_hit(hit: &LimitHit) -> String {
             format!("cpu (throttled in {throttled} of {periods} periods of 100 ms)")
         }
         LimitHit::Pids(max) => format!("pids ({max})"),
+        LimitHit::Memory(mib) => format!("memory (a process was ended at {mib} MiB)"),
     }
 }
 

@@ -3,17 +3,14 @@
 #[cfg(unix)]
 mod guardian;
 mod process;
-mod scratch;
 
+use super::counter::Counter;
+use super::scratch::Scratch;
 use super::{Failure, Finish};
 use crate::run::admission::Slot;
 use crate::run::output::Output;
 use process::Running;
-use protocol::{
-    Cause, Ending, Isolation, Language, Measured, Outcome, Refusal, Retry, Sandbox, Script, Stream,
-    StreamTotals, Usage,
-};
-use scratch::Scratch;
+use protocol::{Cause, Ending, Isolation, Language, Refusal, Retry, Sandbox, Script};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -55,7 +52,7 @@ impl Naive {
         slot: Slot,
     ) -> Result<Prepared, Failure> {
         self.interpreter(language).map_err(Failure::Refused)?;
-        let scratch = Scratch::new().map_err(|error| {
+        let scratch = Scratch::new(&std::env::temp_dir(), "vestibule-naive").map_err(|error| {
             let folder = std::env::temp_dir();
             Failure::Refused(Refusal {
                 retry: Retry::AfterFixOrRestart,
@@ -109,7 +106,7 @@ impl Prepared {
         if let (Ending::Exited(_), Some(stream)) = (&ending, counter.overflow) {
             ending = Ending::Overflow(stream);
         }
-        let finish = Finish::Finished(outcome(ending, &counter, started.elapsed()));
+        let finish = Finish::Finished(counter.outcome(ending, started.elapsed(), NOT_MEASURED));
         drop(self.slot);
         finish
     }
@@ -133,58 +130,6 @@ async fn watch(running: &mut Running, counter: &mut Counter<'_, '_>) -> Option<E
         if !open {
             return running.wait().await;
         }
-    }
-}
-
-/// Passes output on up to the cap and counts the rest.
-pub(super) struct Counter<'a, 'tee> {
-    output: &'a mut Output<'tee>,
-    cap: u64,
-    totals: [StreamTotals; 2],
-    /// The first stream that passed twice the cap.
-    pub overflow: Option<Stream>,
-}
-
-impl<'a, 'tee> Counter<'a, 'tee> {
-    fn new(script: &Script, output: &'a mut Output<'tee>) -> Counter<'a, 'tee> {
-        let cap = script.output_bytes.get().into();
-        Counter { output, cap, totals: Default::default(), overflow: None }
-    }
-
-    fn take(&mut self, stream: Stream, bytes: &[u8]) {
-        let totals = &mut self.totals[stream as usize];
-        let room = (self.cap - totals.forwarded).min(bytes.len() as u64);
-        totals.seen += bytes.len() as u64;
-        totals.forwarded += room;
-        if totals.seen > 2 * self.cap {
-            self.overflow.get_or_insert(stream);
-        }
-        let kept = &bytes[..room as usize];
-        // `room` is what the cap leaves, so this is never over it.
-        if !kept.is_empty() && self.output.add(stream, kept).is_err() {
-            tracing::error!("the naive backend passed on more output than its cap");
-        }
-    }
-}
-
-fn outcome(ending: Ending, counter: &Counter<'_, '_>, wall: Duration) -> Outcome {
-    let missing = || Measured::Missing(NOT_MEASURED.to_owned());
-    let [stdout, stderr] = counter.totals;
-    Outcome {
-        ending,
-        stdout,
-        stderr,
-        usage: Usage {
-            wall_us: u64::try_from(wall.as_micros()).unwrap_or(u64::MAX),
-            cpu_us: missing(),
-            mem_peak_bytes: missing(),
-            pids_peak: missing(),
-        },
-        limits_hit: Vec::new(),
-        limits_lost: Vec::new(),
-        denied: Vec::new(),
-        denied_stopped: false,
-        steps: Vec::new(),
     }
 }
 

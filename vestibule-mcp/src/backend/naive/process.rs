@@ -1,6 +1,6 @@
 //! The process of one run without isolation.
 
-use super::Counter;
+use crate::backend::counter::Counter;
 use protocol::{Ending, Language, Stream};
 use std::io;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,9 @@
 use super::*;
 use crate::engine::Progress;
 use crate::run::admission::Admission;
-use protocol::{Limits, MemoryMib, OutputBytes, PidsMax, Rootfs, TimeoutSeconds, TmpfsMib};
+use protocol::{
+    Limits, MemoryMib, Outcome, OutputBytes, PidsMax, Rootfs, Stream, TimeoutSeconds, TmpfsMib,
+};
 use tokio::sync::watch;
 
 const CAP: u64 = 1000;

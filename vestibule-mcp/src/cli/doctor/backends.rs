@@ -2,7 +2,7 @@
 
 #[cfg(target_os = "linux")]
 use super::native;
-use super::{Check, State};
+use super::{Check, State, container};
 use crate::backend::Backend;
 use crate::backend::naive::Naive;
 use crate::backend::select::Selector;
@@ -23,6 +23,7 @@ pub async fn checks(config: &Config, sandbox: &Sandbox) -> (Vec<Check>, Option<I
         let found = match backend {
             #[cfg(target_os = "linux")]
             Backend::Native(native) => native::probe(native, sandbox, &mut checks).await,
+            Backend::Container(backend) => container::probe(backend, sandbox, &mut checks).await,
             Backend::Naive(backend) => naive(backend, &mut checks),
         };
         let stronger =
@@ -31,7 +32,6 @@ pub async fn checks(config: &Config, sandbox: &Sandbox) -> (Vec<Check>, Option<I
             best = Some(found);
         }
     }
-    let _ = sandbox;
     (checks, best)
 }
 

@@ -1,0 +1,133 @@
+//! Stands in for the command line of Docker and Podman where there is no engine: it writes down what it
+//! was asked, answers as an engine would, and runs nothing.
+//!
+//! The variable `STAND_IN` names a folder. There it appends to `asked`, one line for each call, the
+//! arguments separated by tabs. It reads, where they are there: `version` and `info`, which it prints;
+//! `image`, which is how `image inspect` fails; `chatter`, what it says before a run; `state`, its record
+//! of every container; `refused`, how `run` fails; `code`, the exit code of a run; `last`, what it says
+//! after one; `hang`, for which it waits without end. What a probe asks for is answered as a container
+//! with every wall and limit would; the lines of `probe` replace those that begin with the same word.
+#![forbid(unsafe_code)]
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const VERSION: &str = "Docker version 28.2.2, build stand-in\n";
+const INFO: &str = r#"{"OSType":"linux","Architecture":"x86_64","ServerVersion":"28.2.2","SecurityOptions":["name=seccomp"]}"#;
+const STATE: &str = r#"{"Running":false,"OOMKilled":false,"ExitCode":0,"Error":"","StartedAt":"2026-11-30T08:12:50Z"}"#;
+/// What the probe's script prints in a good container; `{…}` is the request's own.
+const PROBE: &str = "\
+status Uid: 1000 1000 1000 1000
+status CapInh: 0000000000000000
+status CapPrm: 0000000000000000
+status CapEff: 0000000000000000
+status CapBnd: 0000000000000000
+status CapAmb: 0000000000000000
+status NoNewPrivs: 1
+status Seccomp: 2
+route lo
+mount /tmp rw tmpfs tmpfs rw,size=65536k
+mount /run rw tmpfs tmpfs rw,size=1024k
+mount /var/tmp rw tmpfs tmpfs rw,size=1024k
+mount /dev/shm rw tmpfs shm rw,size=65536k
+cgroup memory.max 268435456
+cgroup memory.swap.max 0
+cgroup cpu.max 75000 100000
+cgroup pids.max 128
+program bash
+program python3
+program node
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some(folder) = std::env::var_os("STAND_IN").map(PathBuf::from) else {
+        eprintln!("stand-in: STAND_IN is not set");
+        return ExitCode::from(125);
+    };
+    write_down(&folder, &arguments);
+    let told = |name: &str, default: &str| {
+        fs::read_to_string(folder.join(name)).unwrap_or_else(|_| default.to_owned())
+    };
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["--version"] => print!("{}", told("version", VERSION)),
+        ["info", ..] => print!("{}", told("info", INFO)),
+        ["image", "inspect", ..] => return failing(&told("image", "")),
+        ["run", options @ ..] => return run(options, &told),
+        ["inspect", ..] => println!("{}", told("state", STATE)),
+        ["rm", ..] => {}
+        ["ps", ..] => print!("{}", told("containers", "")),
+        _ => {
+            eprintln!("stand-in: what is that?");
+            return ExitCode::from(125);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn write_down(folder: &Path, arguments: &[String]) {
+    let file = OpenOptions::new().append(true).create(true).open(folder.join("asked"));
+    if let Ok(mut file) = file {
+        // One write for one line: several of us may be at it.
+        let _ = file.write_all(format!("{}\n", arguments.join("\t")).as_bytes());
+    }
+}
+
+/// Says why and fails; nothing to say is success.
+fn failing(why: &str) -> ExitCode {
+    eprint!("{why}");
+    if why.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn run(options: &[&str], told: &impl Fn(&str, &str) -> String) -> ExitCode {
+    let refused = told("refused", "");
+    if !refused.is_empty() {
+        eprint!("{refused}");
+        return ExitCode::from(125);
+    }
+    eprint!("{}", told("chatter", ""));
+    // … -c FIRST bash NAME SECONDS INTERPRETER SCRIPT
+    let [.., name, _seconds, interpreter, script] = options else { return ExitCode::from(125) };
+    eprintln!("{name}");
+    let source = |place: &str| {
+        let target = format!(",dst={place}");
+        let mount = options.iter().find(|option| option.contains(&target))?;
+        Some(PathBuf::from(mount.split_once("src=")?.1.split_once(",dst=")?.0))
+    };
+    let file = script.rsplit('/').next().unwrap_or_default();
+    let code = source("/sandbox").and_then(|folder| fs::read_to_string(folder.join(file)).ok());
+    let Some(code) = code else {
+        eprintln!("there is no script in /sandbox");
+        return ExitCode::from(2);
+    };
+    if !told("hang", "").is_empty() {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+    if let Some(trip) = code.strip_prefix("file_in=") {
+        probe(trip, source("/workspace"), &told("probe", ""));
+        return ExitCode::SUCCESS;
+    }
+    println!("{interpreter} was given {} bytes", code.len());
+    eprint!("{}", told("last", ""));
+    ExitCode::from(told("code", "0").trim().parse().unwrap_or(0))
+}
+
+fn probe(trip: &str, workspace: Option<PathBuf>, instead: &str) {
+    let first = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
+    let replaced = |line: &str| instead.lines().any(|other| first(other) == first(line));
+    for line in PROBE.lines().filter(|line| !replaced(line)).chain(instead.lines()) {
+        println!("{line}");
+    }
+    let mut names = trip.split([' ', '\n', '=']);
+    let (file_in, file_out) = (names.next().unwrap_or_default(), names.nth(1).unwrap_or_default());
+    if let Some(workspace) = workspace {
+        println!("read {}", fs::read_to_string(workspace.join(file_in)).unwrap_or_default().trim());
+        if fs::write(workspace.join(file_out), "").is_ok() {
+            println!("wrote");
+        }
+    }
+    println!("done");
+}

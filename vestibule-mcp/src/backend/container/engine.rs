@@ -1,0 +1,256 @@
+//! An engine, and what it says about itself.
+
+use super::cli::{Answer, Cli, NoAnswer};
+use super::{find, refusal};
+use protocol::Refusal;
+use protocol::policy::Arch;
+use serde::Deserialize;
+use std::time::Duration;
+
+/// How long an engine may take to answer a question. One whose machine is still booting takes long.
+pub const ANSWER: Duration = Duration::from_secs(10);
+
+/// The engines that Vestibule drives.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Kind {
+    /// Docker, or what calls itself so.
+    #[default]
+    Docker,
+    /// Podman.
+    Podman,
+}
+
+impl Kind {
+    /// The name of its program, and of the backend in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Docker => "docker",
+            Kind::Podman => "podman",
+        }
+    }
+
+    /// The name as people write it.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Kind::Docker => "Docker",
+            Kind::Podman => "Podman",
+        }
+    }
+}
+
+/// What an engine says about itself.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Facts {
+    /// What it really is, whatever its program is called.
+    pub kind: Kind,
+    /// Whether it runs as an ordinary user.
+    pub rootless: bool,
+    /// Whether SELinux confines its containers.
+    pub selinux: bool,
+    /// The machine that its containers run on.
+    pub architecture: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// An engine that answers.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// Its command line.
+    pub cli: Cli,
+    /// What it says about itself.
+    pub facts: Facts,
+    /// The architecture of its containers.
+    pub arch: Arch,
+}
+
+/// The parts of `docker info` that matter.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct DockerInfo {
+    server_errors: Option<Vec<String>>,
+    security_options: Option<Vec<String>>,
+    #[serde(rename = "OSType")]
+    os_type: String,
+    architecture: String,
+    server_version: String,
+}
+
+/// The parts of `podman info` that matter.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodmanInfo {
+    host: PodmanHost,
+    version: PodmanVersion,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct PodmanHost {
+    arch: String,
+    security: PodmanSecurity,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PodmanSecurity {
+    rootless: bool,
+    selinux_enabled: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct PodmanVersion {
+    version: String,
+}
+
+impl Engine {
+    /// Finds the engine and asks what it is.
+    ///
+    /// # Errors
+    /// A refusal: not installed, not answering, not allowed, or nothing that runs Linux containers.
+    pub async fn ask(wanted: Kind) -> Result<Engine, Refusal> {
+        let program = find::program(wanted).ok_or_else(|| refusal::not_installed(wanted))?;
+        if find::is_snap(&program) {
+            return Err(refusal::snap(wanted));
+        }
+        let cli = find::cli(program);
+        let kind = if is_podman(&said(wanted, &cli, &["--version"]).await?) {
+            Kind::Podman
+        } else {
+            wanted
+        };
+        let facts = match kind {
+            Kind::Docker => docker(&said(kind, &cli, &["info", "--format", "{{json .}}"]).await?),
+            Kind::Podman => podman(&said(kind, &cli, &["info", "--format", "json"]).await?),
+        }?;
+        let arch = arch(&facts.architecture)
+            .ok_or_else(|| refusal::architecture(kind, &facts.architecture))?;
+        Ok(Engine { cli, facts, arch })
+    }
+
+    /// Makes sure that it has an image.
+    ///
+    /// # Errors
+    /// A refusal with the command that pulls it.
+    pub async fn check_image(&self, image: &str) -> Result<(), Refusal> {
+        let kind = self.facts.kind;
+        let question = ["image", "inspect", "--format", "{{.Id}}", image];
+        match self.cli.ask(&question, ANSWER).await {
+            Ok(answer) if answer.status.success() => Ok(()),
+            Ok(answer) if is_missing_image(&answer.stderr) => {
+                Err(refusal::image_missing(kind, &self.cli.program, image))
+            }
+            other => Err(refused(kind, other)),
+        }
+    }
+}
+
+/// Whether an engine says that it has no such image: Docker, then Podman.
+pub fn is_missing_image(text: &str) -> bool {
+    let text = text.to_lowercase();
+    text.contains("no such image")
+        || text.contains("image not known")
+        || text.contains("unable to find image")
+}
+
+async fn said(kind: Kind, cli: &Cli, question: &[&str]) -> Result<Vec<u8>, Refusal> {
+    match cli.ask(question, ANSWER).await {
+        // Without a daemon `docker info` prints a description of nothing, and why either there or beside
+        // it, as its version goes.
+        Ok(answer) if answer.status.success() || answer.stderr.trim().is_empty() => {
+            Ok(answer.stdout)
+        }
+        other => Err(refused(kind, other)),
+    }
+}
+
+fn refused(kind: Kind, answer: Result<Answer, NoAnswer>) -> Refusal {
+    match answer {
+        Ok(answer) => refusal::said(kind, &answer.stderr),
+        Err(NoAnswer::NotStarted(error)) => refusal::cannot_start(kind, &error),
+        Err(NoAnswer::TimedOut(limit)) => refusal::no_answer(kind, limit),
+    }
+}
+
+fn is_podman(version: &[u8]) -> bool {
+    String::from_utf8_lossy(version).to_lowercase().contains("podman")
+}
+
+fn docker(json: &[u8]) -> Result<Facts, Refusal> {
+    let info: DockerInfo =
+        serde_json::from_slice(json).map_err(|error| refusal::unreadable(Kind::Docker, &error))?;
+    if let Some(error) = info.server_errors.unwrap_or_default().first() {
+        return Err(refusal::said(Kind::Docker, error));
+    }
+    if info.os_type != "linux" {
+        return Err(refusal::no_linux_containers(Kind::Docker, &info.os_type));
+    }
+    let option = |name: &str| {
+        info.security_options
+            .iter()
+            .flatten()
+            .any(|option| option.split(',').any(|part| part == name))
+    };
+    Ok(Facts {
+        kind: Kind::Docker,
+        rootless: option("name=rootless"),
+        selinux: option("name=selinux"),
+        architecture: info.architecture,
+        version: info.server_version,
+    })
+}
+
+fn podman(json: &[u8]) -> Result<Facts, Refusal> {
+    let info: PodmanInfo =
+        serde_json::from_slice(json).map_err(|error| refusal::unreadable(Kind::Podman, &error))?;
+    Ok(Facts {
+        kind: Kind::Podman,
+        rootless: info.host.security.rootless,
+        selinux: info.host.security.selinux_enabled,
+        architecture: info.host.arch,
+        version: info.version.version,
+    })
+}
+
+/// Docker says what `uname -m` says, Podman what Go says.
+fn arch(name: &str) -> Option<Arch> {
+    match name {
+        "amd64" => Some(Arch::X86_64),
+        "arm64" => Some(Arch::Aarch64),
+        other => Arch::from_name(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_docker_says_is_read() {
+        let json = br#"{"SecurityOptions":["name=seccomp,profile=default","name=rootless"],"OSType":"linux","Architecture":"x86_64","ServerVersion":"20.10.24"}"#;
+        let facts = docker(json).unwrap();
+        assert!(facts.rootless && !facts.selinux);
+        assert_eq!(arch(&facts.architecture), Some(Arch::X86_64));
+        let down = br#"{"SecurityOptions":null,"ServerErrors":["Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"]}"#;
+        let refusal = docker(down).unwrap_err();
+        assert!(refusal.what.contains("does not run"), "{refusal}");
+        let windows = br#"{"OSType":"windows","Architecture":"x86_64"}"#;
+        assert!(docker(windows).unwrap_err().fix.contains("Linux containers"));
+    }
+
+    #[test]
+    fn what_podman_says_is_read() {
+        let json = br#"{"host":{"arch":"arm64","security":{"rootless":true,"selinuxEnabled":true}},"version":{"Version":"4.3.1"}}"#;
+        let facts = podman(json).unwrap();
+        assert!(facts.rootless && facts.selinux && facts.kind == Kind::Podman);
+        assert_eq!(arch(&facts.architecture), Some(Arch::Aarch64));
+        assert!(podman(b"not json").is_err());
+    }
+
+    #[test]
+    fn podman_is_known_under_the_name_of_docker() {
+        assert!(is_podman(b"podman version 4.3.1\n"));
+        assert!(!is_podman(b"Docker version 28.2.2, build e6534b4\n"));
+    }
+}
