@@ -4,6 +4,7 @@ use protocol::Step;
 use std::fmt::Write;
 use std::path::Path;
 use std::{fs, io};
+use vestibule_mcp::backend::container::profile::FLAGS;
 
 /// A page below `docs/` that is made from a table in the code.
 pub struct Page {
@@ -13,9 +14,10 @@ pub struct Page {
 }
 
 /// Every generated page.
-pub const ALL: [Page; 2] = [
+pub const ALL: [Page; 3] = [
     Page { name: "CONFIGURATION.md", content: vestibule_mcp::config::docs::markdown },
     Page { name: "JAIL_STEPS.md", content: jail_steps },
+    Page { name: "CONTAINER.md", content: container },
 ];
 
 /// Why a page is not as it has to be.
@@ -80,6 +82,31 @@ fn jail_steps() -> String {
     page
 }
 
+const CONTAINER_HEAD: &str = "\
+<!-- Written by `make docs` from the table in vestibule-mcp/src/backend/container/profile.rs. -->
+# The container of a run
+
+What `docker run` and `podman run` are given for one run, in this order. What stands in braces differs \
+from run to run. After the options come the variables of the code's environment, the image, and the \
+first program: bash, which starts a timer that ends the run should nobody else have done so, writes a \
+mark to standard error, so that the engine's own words can be told from the code's, and becomes the \
+interpreter.
+
+| option | engines | what it is for |
+| --- | --- | --- |
+";
+
+fn container() -> String {
+    let mut page = CONTAINER_HEAD.to_owned();
+    for flag in FLAGS {
+        let value = if flag.value.is_empty() { String::new() } else { format!(" {}", flag.value) };
+        let (option, engines, why) = (flag.option, flag.only.text(), flag.why);
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "| `{option}{value}` | {engines} | {why} |");
+    }
+    page
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,6 +119,12 @@ mod tests {
         for (row, step) in rows.iter().zip(Step::ALL) {
             assert!(row.contains(&format!("| `{}` |", step.name())), "{row}");
         }
+    }
+
+    #[test]
+    fn every_option_of_a_container_has_one_row() {
+        let rows = container().lines().filter(|line| line.starts_with("| `--")).count();
+        assert_eq!(rows, FLAGS.len());
     }
 
     #[test]

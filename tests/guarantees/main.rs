@@ -4,6 +4,7 @@
 
 mod capabilities;
 mod cli_run;
+mod container_backend;
 mod descriptors;
 mod doctor;
 mod environment;
@@ -31,6 +32,7 @@ fn main() -> std::process::ExitCode {
     let modules = [
         capabilities::tests(),
         cli_run::tests(),
+        container_backend::tests(),
         descriptors::tests(),
         doctor::tests(),
         environment::tests(),

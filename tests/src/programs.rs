@@ -8,7 +8,7 @@ use std::sync::{Mutex, OnceLock};
 
 /// A folder that already holds both programs; without it they are built.
 const READY: &str = "VESTIBULE_TEST_PROGRAMS";
-const NAMES: [&str; 2] = ["vestibule-mcp", "vestibule-jail"];
+const NAMES: [&str; 3] = ["vestibule-mcp", "vestibule-jail", "stand-in"];
 
 /// Where the programs lie, side by side.
 #[derive(Debug)]
@@ -28,6 +28,11 @@ impl Programs {
     /// The jail.
     pub fn jail(&self) -> PathBuf {
         self.folder.join("vestibule-jail")
+    }
+
+    /// The command line of a container engine that runs nothing.
+    pub fn stand_in(&self) -> PathBuf {
+        self.folder.join("stand-in")
     }
 
     /// The launcher that applies a syscall filter, copied to where every user can reach it.

@@ -1,0 +1,29 @@
+"""Checks the container backend with one kind of engine.
+
+    CHECK_KIND=… CHECK_WORK=… CHECK_PERSON=… python3 checks VARIABLE=VALUE...
+
+The variables are what the server is given beside what MCP clients pass on. Called by `run`, as root: the
+server itself runs as the person. Prints a line for each check and last `N passed, N failed, N skipped`.
+"""
+
+import importlib
+import os
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The MCP client and the harness of the cases are used here too.
+sys.path.append(os.path.join(os.path.dirname(HERE), "cases"))
+
+# In this order: the last ones stop the engine.
+MODULES = "level limits walls ends reaping refusals faults".split()
+
+
+def main():
+    checking = importlib.import_module("checking")
+    for module in MODULES:
+        importlib.import_module("check_" + module)
+    return checking.run_all(os.environ.get("CHECK_PARTS", "").split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+//! The container backend with a stand-in for the engine's command line, which runs nothing: what an
+//! engine is asked, and what its answers are taken for. Real engines have a tier of their own.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use tests::programs::programs;
+use tests::{Outcome, Place, Reply, Server};
+
+tests::tests![
+    a_run_gets_the_whole_profile,
+    nothing_of_the_servers_environment_is_passed_on,
+    an_engines_words_are_not_the_codes,
+    a_limit_that_is_off_is_named,
+    a_wall_that_is_missing_blocks,
+    rootless_docker_is_told_who_we_are,
+    podman_under_the_name_of_docker_gets_podmans_options,
+    the_record_and_no_exit_code_says_whether_anything_ran,
+    a_kill_for_memory_is_told_from_a_childs,
+    a_missing_image_is_named_with_its_command,
+    a_timeout_removes_the_container_and_waits_for_nobody,
+    the_stronger_of_two_backends_is_taken,
+    a_read_only_workspace_is_one,
+];
+
+const STARTED: &str = "\"StartedAt\":\"2026-11-30T08:12:50Z\"";
+
+/// A place with an engine that is none.
+struct Engine {
+    place: Place,
+    folder: PathBuf,
+}
+
+impl Engine {
+    fn new() -> Engine {
+        let place = Place::new();
+        let folder = place.folder("engine");
+        symlink(programs().stand_in(), folder.join("docker")).expect("the folder is ours");
+        Engine { place, folder }
+    }
+
+    /// What it is to answer.
+    fn says(self, name: &str, text: &str) -> Engine {
+        fs::write(self.folder.join(name), text).expect("the folder is ours");
+        self
+    }
+
+    fn server(&self, settings: &[(&str, &str)]) -> Server {
+        let mut builder = self.place.server().set("PATH", &self.folder);
+        let ours = [("VESTIBULE_BACKEND", "container"), ("VESTIBULE_RUNTIME", "docker")];
+        for (name, value) in ours.iter().chain(settings) {
+            builder = builder.set(name, *value);
+        }
+        builder.set("STAND_IN", &self.folder).start()
+    }
+
+    fn run(&self, settings: &[(&str, &str)]) -> Reply {
+        self.server(settings).run("python", "print('hello')")
+    }
+
+    /// Everything it was asked, call by call.
+    fn asked(&self) -> Vec<Vec<String>> {
+        let text = fs::read_to_string(self.folder.join("asked")).unwrap_or_default();
+        text.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect()
+    }
+
+    /// The last `run` that it was asked for, in one line.
+    fn last_run(&self) -> String {
+        let mut runs = self.asked().into_iter().filter(|call| call[0] == "run");
+        runs.next_back().expect("it was asked to run something").join(" ")
+    }
+}
+
+fn a_run_gets_the_whole_profile() -> Outcome {
+    let engine = Engine::new();
+    let reply = engine.run(&[]);
+    assert_eq!(reply.success(), "python3 was given 14 bytes");
+    assert_eq!(reply.isolation(), "container");
+    assert_eq!(reply.facts()["backend"], "docker");
+    let (line, uid) = (engine.last_run(), engine.place.uid());
+    for part in [
+        "--network none",
+        "--cap-drop ALL",
+        "--security-opt no-new-privileges",
+        "--security-opt seccomp=",
+        "--read-only",
+        &format!("--user {uid}:"),
+        "--memory 256m --memory-swap 256m",
+        "--cpus 0.75",
+        "--pids-limit 128",
+        "--tmpfs /tmp:rw,exec,nosuid,nodev,mode=1777,size=64m",
+        "--init",
+        "--pull never",
+        "--log-driver none",
+        "--label vestibule.run=1",
+        &format!("src={},dst=/workspace ", engine.place.workspace().display()),
+        ",dst=/sandbox,readonly",
+    ] {
+        assert!(line.contains(part), "{part} is missing in {line}");
+    }
+    assert!(!line.contains(" -v ") && !line.contains("--rm "), "{line}");
+    Ok(())
+}
+
+fn nothing_of_the_servers_environment_is_passed_on() -> Outcome {
+    let engine = Engine::new();
+    engine
+        .run(&[("SECRET_TOKEN", "s3cret"), ("HTTPS_PROXY", "http://user:s3cret@proxy")])
+        .success();
+    let line = engine.last_run();
+    assert!(!line.contains("s3cret") && !line.contains("SECRET_TOKEN"), "{line}");
+    // Docker's client would pass on the proxy of its own settings, but for these.
+    assert!(line.contains("--env HTTPS_PROXY= ") && line.contains("--env https_proxy= "), "{line}");
+    Ok(())
+}
+
+fn an_engines_words_are_not_the_codes() -> Outcome {
+    let warning = "Resource limits are not supported and ignored\n";
+    let reply = Engine::new().says("chatter", warning).run(&[]);
+    assert_eq!(reply.success(), "python3 was given 14 bytes");
+    assert_eq!(reply.stderr(), "");
+    Ok(())
+}
+
+fn a_limit_that_is_off_is_named() -> Outcome {
+    let probe = "cgroup memory.max max\ncgroup pids.max max\n";
+    let reply = Engine::new().says("probe", probe).run(&[]);
+    reply.success();
+    assert_eq!(
+        reply.isolation(),
+        "container-degraded (limits not applied: memory, pids; Docker was asked for them and did not \
+         apply them)"
+    );
+    Ok(())
+}
+
+fn a_wall_that_is_missing_blocks() -> Outcome {
+    for (probe, what) in [
+        ("route lo\nroute eth0\n", "network"),
+        ("status CapBnd: 00000000a80425fb\n", "capability"),
+        ("status NoNewPrivs: 0\n", "no_new_privs"),
+        ("status Seccomp: 0\n", "syscall policy"),
+        ("root-writable /etc\n", "read-only root"),
+        ("status Uid: 0 0 0 0\n", "ordinary user"),
+    ] {
+        let engine = Engine::new().says("probe", probe);
+        engine.run(&[]).assert_blocked(&["ran a probe without", what, "Fix: "]);
+        let runs = engine.asked().iter().filter(|call| call[0] == "run").count();
+        assert_eq!(runs, 1, "the probe, and nothing after it");
+    }
+    Ok(())
+}
+
+fn rootless_docker_is_told_who_we_are() -> Outcome {
+    let info = r#"{"OSType":"linux","Architecture":"x86_64","ServerVersion":"28","SecurityOptions":["name=seccomp","name=rootless"]}"#;
+    let engine = Engine::new().says("info", info).says("probe", "status Uid: 0 0 0 0\n");
+    engine.run(&[]).success();
+    assert!(engine.last_run().contains("--user 0:0 "), "{}", engine.last_run());
+    Ok(())
+}
+
+fn podman_under_the_name_of_docker_gets_podmans_options() -> Outcome {
+    let info =
+        r#"{"host":{"arch":"amd64","security":{"rootless":true}},"version":{"Version":"4.3.1"}}"#;
+    let engine = Engine::new().says("version", "podman version 4.3.1\n").says("info", info);
+    engine.run(&[]).success();
+    let line = engine.last_run();
+    assert!(line.contains("--userns keep-id") && line.contains("--image-volume ignore"), "{line}");
+    assert!(!line.contains("nr_inodes"), "{line}");
+    Ok(())
+}
+
+fn the_record_and_no_exit_code_says_whether_anything_ran() -> Outcome {
+    for code in [125, 126, 127] {
+        let state = format!("{{\"Running\":false,\"ExitCode\":{code},{STARTED}}}");
+        let engine = Engine::new();
+        let mut server = engine.server(&[]);
+        server.run("python", "1").success();
+        let engine = engine.says("state", &state).says("code", &code.to_string());
+        assert_eq!(server.run("python", "1").exit_code(), code);
+        let never = r#"{"Running":false,"ExitCode":0,"Error":"no such file","StartedAt":"0001-01-01T00:00:00Z"}"#;
+        let _engine = engine.says("state", never);
+        let reply = server.run("python", "1");
+        let none = "none (nothing was executed: Docker says: no such file)";
+        assert!(reply.is_error && reply.isolation() == none, "{}", reply.text);
+    }
+    Ok(())
+}
+
+fn a_kill_for_memory_is_told_from_a_childs() -> Outcome {
+    let state = |code: i32| format!("{{\"OOMKilled\":true,\"ExitCode\":{code},{STARTED}}}");
+    let engine = Engine::new();
+    let mut server = engine.server(&[]);
+    server.run("python", "1").success();
+    let engine = engine.says("state", &state(137));
+    let reply = server.run("python", "1");
+    assert!(reply.text.starts_with("[out of memory: the kernel ended the sandbox at its 256 MiB"));
+    let _engine = engine.says("state", &state(3));
+    let reply = server.run("python", "1");
+    assert_eq!(reply.exit_code(), 3);
+    assert_eq!(reply.line("limits hit"), Some("memory (a process was ended at 256 MiB)"));
+    Ok(())
+}
+
+fn a_missing_image_is_named_with_its_command() -> Outcome {
+    let engine = Engine::new().says("image", "Error: No such image: x\n");
+    let settings = [("VESTIBULE_IMAGE_PYTHON", "example.org/python:3")];
+    let reply = engine.run(&settings);
+    reply.assert_blocked(&["no image", "`docker pull example.org/python:3`", "no restart"]);
+    assert!(engine.asked().iter().all(|call| call[0] != "run"), "it ran something");
+    Ok(())
+}
+
+fn a_timeout_removes_the_container_and_waits_for_nobody() -> Outcome {
+    let engine = Engine::new();
+    let mut server = engine.server(&[]);
+    server.run("python", "1").success();
+    let engine = engine.says("hang", "x");
+    let reply = server.run_for(1, "python", "1");
+    assert!(reply.text.starts_with("[timed out after 1 s and was terminated]"), "{}", reply.text);
+    server.close();
+    let last = engine.last_run();
+    let name = last.split(' ').nth(2).expect("--name NAME comes first").to_owned();
+    let removed = engine.asked().into_iter().any(|call| call[0] == "rm" && call.contains(&name));
+    assert!(removed, "{name} was not removed: {:?}", engine.asked());
+    engine.place.assert_nothing_left();
+    Ok(())
+}
+
+fn the_stronger_of_two_backends_is_taken() -> Outcome {
+    let engine = Engine::new();
+    let native = engine.place.server().start().run("bash", "true");
+    let reply = engine.run(&[("VESTIBULE_BACKEND", "auto")]);
+    let best =
+        if native.isolation().starts_with("native (") { native.isolation() } else { "container" };
+    assert_eq!(reply.isolation(), best);
+    // A container that lacks a limit is weaker than a sandbox that does.
+    let engine = engine.says("probe", "cgroup pids.max max\n");
+    assert_eq!(engine.run(&[("VESTIBULE_BACKEND", "auto")]).isolation(), native.isolation());
+    Ok(())
+}
+
+fn a_read_only_workspace_is_one() -> Outcome {
+    let engine = Engine::new();
+    // The stand-in writes all the same, as an engine would that ignores the option.
+    let reply = engine.run(&[("VESTIBULE_WORKSPACE_RO", "1")]);
+    reply.assert_blocked(&["a workspace that refuses writes"]);
+    assert!(engine.last_run().contains(",dst=/workspace,readonly "), "{}", engine.last_run());
+    assert_eq!(fs::read_dir(engine.place.workspace()).expect("it is there").count(), 0);
+    Ok(())
+}
