@@ -12,6 +12,7 @@ pub mod locate;
 pub mod naive;
 #[cfg(target_os = "linux")]
 pub mod native;
+mod pipes;
 mod scratch;
 pub mod select;
 

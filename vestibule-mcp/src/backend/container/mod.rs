@@ -139,7 +139,9 @@ impl Container {
         let proven = match known {
             Some(proven) => proven,
             None => {
-                let proven = shared.probe(&engine, image, sandbox, slot.clone()).await;
+                // A run within a call's own future would make every call's as large as two.
+                let probe = Box::pin(shared.probe(&engine, image, sandbox, slot.clone()));
+                let proven = probe.await;
                 let proven = proven.inspect_err(|_| shared.forget())?;
                 shared.lock().proven.insert(image.to_owned(), proven.clone());
                 proven

@@ -6,9 +6,9 @@ use super::record::{self, Record};
 use super::removal::Remains;
 use super::streams::{self, Streams};
 use super::{refusal, seccomp};
+use crate::backend::Finish;
 use crate::backend::counter::Counter;
 use crate::backend::scratch::{self, Scratch};
-use crate::backend::{Finish, kill};
 use crate::run::admission::Slot;
 use crate::run::output::Output;
 use protocol::{
@@ -298,7 +298,7 @@ async fn watch(
 async fn end_client(client: &mut Child) {
     #[cfg(unix)]
     if let Some(leader) = client.id() {
-        kill::group(leader);
+        crate::backend::kill::group(leader);
     }
     let _ = client.kill().await;
 }

@@ -1,20 +1,17 @@
 //! The two streams of a container's client, with the engine's own words kept apart from the code's.
 
 use crate::backend::counter::Counter;
+use crate::backend::pipes::Pipes;
 use crate::run::output::Captured;
 use protocol::Stream;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, ChildStderr, ChildStdout};
+use tokio::process::Child;
 
-/// How much is read at once.
-const CHUNK: usize = 16 * 1024;
 /// How much of an engine's words is kept.
 const WORDS: usize = 16 * 1024;
 
 /// The streams of one run.
 pub struct Streams {
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    pipes: Pipes,
     chatter: Chatter,
 }
 
@@ -32,7 +29,7 @@ impl Streams {
     pub fn new(child: &mut Child, mark: &str) -> Streams {
         let chatter =
             Chatter { mark: format!("{mark}\n").into_bytes(), words: Vec::new(), begun: false };
-        Streams { stdout: child.stdout.take(), stderr: child.stderr.take(), chatter }
+        Streams { pipes: Pipes::new(child), chatter }
     }
 
     /// Whether the code has been started.
@@ -47,20 +44,12 @@ impl Streams {
 
     /// Reads once from whichever stream has something; whether one is still open.
     pub async fn read(&mut self, counter: &mut Counter<'_, '_>) -> bool {
-        let Streams { stdout, stderr, chatter } = self;
-        let (mut out, mut err) = ([0; CHUNK], [0; CHUNK]);
-        tokio::select! {
-            read = read_some(stdout, &mut out), if stdout.is_some() => match read {
-                0 => *stdout = None,
-                count => counter.take(Stream::Stdout, &out[..count]),
-            },
-            read = read_some(stderr, &mut err), if stderr.is_some() => match read {
-                0 => *stderr = None,
-                count => chatter.sort(&err[..count], counter),
-            },
-            else => {}
-        }
-        stdout.is_some() || stderr.is_some()
+        let Streams { pipes, chatter } = self;
+        let sort = |stream, bytes: &[u8]| match stream {
+            Stream::Stdout => counter.take(stream, bytes),
+            Stream::Stderr => chatter.sort(bytes, counter),
+        };
+        pipes.read(sort).await
     }
 }
 
@@ -114,14 +103,6 @@ fn is_engines(line: &str) -> bool {
         || line.starts_with("Error response from daemon")
         || line.starts_with("error waiting for container")
         || (line.starts_with("Error: ") && connection)
-}
-
-/// An error on a pipe of ours is its end.
-async fn read_some(stream: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
-    match stream {
-        Some(stream) => stream.read(buffer).await.unwrap_or(0),
-        None => 0,
-    }
 }
 
 #[cfg(test)]

@@ -101,7 +101,7 @@ impl Prepared {
         running.kill().await;
         let Some(mut ending) = ending else { return Finish::Stopped };
         // What was written before the end is in the pipes; a process that got away may hold them.
-        let rest = async { while running.read(&mut counter).await.is_ok_and(|more| more) {} };
+        let rest = async { while running.read(&mut counter).await {} };
         let _ = tokio::time::timeout(DRAIN, rest).await;
         if let (Ending::Exited(_), Some(stream)) = (&ending, counter.overflow) {
             ending = Ending::Overflow(stream);

@@ -1,23 +1,20 @@
 //! The process of one run without isolation.
 
 use crate::backend::counter::Counter;
-use protocol::{Ending, Language, Stream};
+use crate::backend::pipes::Pipes;
+use protocol::{Ending, Language};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, Command};
 
-/// How much is read at once.
-const CHUNK: usize = 16 * 1024;
 /// Variables that are passed on: programs are found through them. Windows needs its own.
 const PASSED_ON: [&str; 5] = ["PATH", "PATHEXT", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC"];
 
 /// A running program and its two pipes.
 pub struct Running {
     child: Child,
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
+    pipes: Pipes,
     /// The process group, which can outlive its leader.
     #[cfg(unix)]
     group: Option<u32>,
@@ -69,7 +66,7 @@ impl Running {
         #[cfg(unix)]
         command.process_group(0);
         let mut child = command.spawn()?;
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let pipes = Pipes::new(&mut child);
         #[cfg(unix)]
         let leader = child.id().ok_or(io::ErrorKind::NotFound)?;
         Ok(Running {
@@ -78,8 +75,7 @@ impl Running {
             #[cfg(unix)]
             _guardian: super::guardian::Guardian::start(leader, scratch)?,
             child,
-            stdout,
-            stderr,
+            pipes,
             #[cfg(target_os = "linux")]
             mark: format!("TMPDIR={}", scratch.display()),
         })
@@ -99,16 +95,16 @@ impl Running {
     /// Waits for the main process or output, whichever comes first: how it ended, and whether a
     /// stream is still open.
     pub async fn wait_or_read(&mut self, counter: &mut Counter<'_, '_>) -> (Option<Ending>, bool) {
-        let Running { child, stdout, stderr, .. } = self;
+        let Running { child, pipes, .. } = self;
         tokio::select! {
             status = child.wait() => (status.ok().map(ending), true),
-            more = read_either(stdout, stderr, counter) => (None, more),
+            more = pipes.read(|stream, bytes| counter.take(stream, bytes)) => (None, more),
         }
     }
 
     /// Reads once; whether there may be more.
-    pub async fn read(&mut self, counter: &mut Counter<'_, '_>) -> io::Result<bool> {
-        Ok(read_either(&mut self.stdout, &mut self.stderr, counter).await)
+    pub async fn read(&mut self, counter: &mut Counter<'_, '_>) -> bool {
+        self.pipes.read(|stream, bytes| counter.take(stream, bytes)).await
     }
 
     /// Kills the whole run and waits for its main process.
@@ -134,36 +130,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.kill_all();
-    }
-}
-
-/// Reads once from whichever stream has something; a stream that has ended is dropped. Whether one
-/// is still open.
-async fn read_either(
-    stdout: &mut Option<ChildStdout>,
-    stderr: &mut Option<ChildStderr>,
-    counter: &mut Counter<'_, '_>,
-) -> bool {
-    let (mut out, mut err) = ([0; CHUNK], [0; CHUNK]);
-    tokio::select! {
-        read = read_some(stdout, &mut out), if stdout.is_some() => match read {
-            0 => *stdout = None,
-            count => counter.take(Stream::Stdout, &out[..count]),
-        },
-        read = read_some(stderr, &mut err), if stderr.is_some() => match read {
-            0 => *stderr = None,
-            count => counter.take(Stream::Stderr, &err[..count]),
-        },
-        else => {}
-    }
-    stdout.is_some() || stderr.is_some()
-}
-
-/// An error on a pipe of ours is its end.
-async fn read_some(stream: &mut Option<impl AsyncRead + Unpin>, buffer: &mut [u8]) -> usize {
-    match stream {
-        Some(stream) => stream.read(buffer).await.unwrap_or(0),
-        None => 0,
     }
 }
 
