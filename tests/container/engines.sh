@@ -26,7 +26,15 @@ docker_options=(--bridge none --iptables=false --ip6tables=false --ip-forward=fa
 
 start_docker() {
     mkdir -p "$work/docker"
-    PATH=/usr/bin:/usr/sbin:/bin:/sbin dockerd --data-root "$work/docker/data" --exec-root "$work/docker/exec" \
+    echo 'disabled_plugins = ["io.containerd.grpc.v1.cri"]' >"$work/docker/containerd.toml"
+    # By itself, as a service is: it outlives a daemon that is killed.
+    PATH=/usr/bin:/usr/sbin:/bin:/sbin containerd --config "$work/docker/containerd.toml" \
+        --root "$work/docker/containerd" --state "$work/docker/state" \
+        --address "$work/docker/containerd.sock" >>"$work/containerd.log" 2>&1 </dev/null &
+    echo $! >"$work/docker/containerd.pid"
+    disown
+    wait_for 30 test -S "$work/docker/containerd.sock" || return 1
+    PATH=/usr/bin:/usr/sbin:/bin:/sbin dockerd --containerd "$work/docker/containerd.sock" --data-root "$work/docker/data" --exec-root "$work/docker/exec" \
         --pidfile "$work/docker/pid" --host "unix://$work/docker/docker.sock" --ip-masq=false \
         --exec-opt native.cgroupdriver=cgroupfs "${docker_options[@]}" \
         >>"$work/docker.log" 2>&1 </dev/null &
@@ -97,7 +105,7 @@ stop_engines() {
         as_person podman system reset --force >/dev/null 2>&1
         pkill -KILL -u "$person"
     fi
-    for pid in "$work"/docker/pid "$work"/podman/pid; do
+    for pid in "$work"/docker/pid "$work"/docker/containerd.pid "$work"/podman/pid; do
         [ -s "$pid" ] && kill "$(<"$pid")" 2>/dev/null && wait_for 20 dead "$(<"$pid")"
     done
     wait_for 10 dead_all "$work/docker"

@@ -101,16 +101,8 @@ def killed():
         nothing_left(60)
 
 
-def containerds():
-    found = subprocess.run(["pgrep", "-f", os.path.join(WORK, "docker", "exec")], capture_output=True)
-    return found.stdout.split()
-
-
 def restart(command, environment):
     """The daemon again, as it was started."""
-    # Its containerd has outlived it, and with it the containers.
-    subprocess.run(["pkill", "-KILL", "-f", os.path.join(WORK, "docker", "exec")], check=False)
-    wait_until(lambda: not containerds(), 10, "containerd stays")
     for path in glob.glob(os.path.join(WORK, "docker", "pid")) + glob.glob(SOCKET.format(KIND)):
         os.remove(path)
     with open(os.path.join(WORK, KIND + ".log"), "ab") as log:

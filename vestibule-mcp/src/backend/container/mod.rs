@@ -3,6 +3,7 @@
 mod cli;
 mod engine;
 mod find;
+mod launch;
 mod probe;
 pub mod profile;
 mod reaper;
@@ -12,6 +13,7 @@ mod removal;
 mod run;
 mod seccomp;
 mod streams;
+mod watch;
 
 use super::{Failure, Finish, scratch};
 use crate::config::{Config, RuntimeChoice};
@@ -20,14 +22,13 @@ use crate::run::admission::Slot;
 use crate::run::output::Output;
 use engine::Engine;
 pub use engine::Kind;
+use launch::Launch;
 use probe::{Proven, Seen};
 use protocol::{Isolation, Language, OutputBytes, Refusal, Sandbox, Script, TimeoutSeconds};
 use reaper::Reaper;
-use run::Launch;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// How long a probe may take, in seconds, and how much it may print, in bytes.
@@ -209,7 +210,8 @@ impl Shared {
             timeout_seconds,
             output_bytes,
         };
-        let mut output = Output::new(output_bytes, watch::Sender::new(Progress::Queued), None);
+        let mut output =
+            Output::new(output_bytes, tokio::sync::watch::Sender::new(Progress::Queued), None);
         let launch = Launch { engine, image, sandbox, scratch: &self.scratch, slot };
         let finish = launch.run(&script, &mut output, &CancellationToken::new()).await;
         let seen = Seen::parse(&output.stdout.text().0);

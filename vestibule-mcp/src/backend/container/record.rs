@@ -22,6 +22,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// That of a run which is known to have been started and to have ended like this.
+    pub fn exited(code: i32) -> Record {
+        let started_at = "known".to_owned();
+        Record { exit_code: code.into(), started_at, ..Record::default() }
+    }
+
     /// Whether anything in it was executed.
     pub fn was_started(&self) -> bool {
         !self.started_at.is_empty() && !self.started_at.starts_with("0001-")

@@ -1,0 +1,161 @@
+//! What a container is given: files, arguments, its first program.
+
+use super::engine::{Engine, Kind};
+use super::profile::{self, Values};
+use super::{refusal, seccomp};
+use crate::backend::scratch::Scratch;
+use crate::run::admission::Slot;
+use protocol::{Language, Refusal, Sandbox, Script, environment};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How long after its timeout a container ends itself, should nobody have ended it.
+const SELF_END: u64 = 5;
+/// How long after that its end is certain, whatever the engine was doing at its start.
+const MARGIN: u64 = 60;
+/// How many bytes of `/tmp` there are for each inode.
+const BYTES_PER_INODE: u64 = 4096;
+
+/// The first program of a container: starts a timer that ends everything should nobody else have done
+/// so, leaves behind what only the engine needed, writes the mark, and becomes the interpreter. The timer
+/// is a child of the container's init and not of the code, which would else find it among its own. The
+/// limits are the native ones, where the engine's own are not lower already.
+const FIRST: &str = "( (exec </dev/null >/dev/null 2>&1; sleep \"$2\"; kill -KILL -1) & ); \
+    unset HTTP_PROXY HTTPS_PROXY FTP_PROXY NO_PROXY ALL_PROXY \
+    http_proxy https_proxy ftp_proxy no_proxy all_proxy container HOSTNAME OLDPWD; \
+    { ulimit -c 0; ulimit -Sn 1024; ulimit -Hn 4096; } 2>/dev/null; umask 022; \
+    printf '%s\\n' \"$1\" >&2; shift 2; exec \"$@\"";
+
+/// What one container is made of.
+pub struct Launch<'a> {
+    /// The engine.
+    pub engine: &'a Arc<Engine>,
+    /// The image.
+    pub image: &'a str,
+    /// The workspace and the caps.
+    pub sandbox: &'a Sandbox,
+    /// The folder for scripts.
+    pub scratch: &'a Path,
+    /// Kept until the container is gone.
+    pub slot: Slot,
+}
+
+impl Launch<'_> {
+    /// Writes the script and the syscall policy to a folder of the run's own.
+    ///
+    /// # Errors
+    /// A refusal if it cannot be written.
+    pub fn write(&self, name: &str, script: &Script) -> Result<Scratch, Refusal> {
+        let refused = |error| refusal::no_scratch(self.scratch, &error);
+        crate::workspace::private::builder()
+            .recursive(true)
+            .create(self.scratch)
+            .map_err(refused)?;
+        let scratch = Scratch::named(self.scratch, name).map_err(refused)?;
+        let policy = seccomp::profile(self.engine.arch).to_string();
+        scratch.write("seccomp.json", policy.as_bytes()).map_err(refused)?;
+        scratch.folder("sandbox").map_err(refused)?;
+        let file = Path::new("sandbox").join(script.language.script());
+        scratch.write(file, script.code.as_bytes()).map_err(refused)?;
+        Ok(scratch)
+    }
+
+    /// The arguments of the engine's client.
+    ///
+    /// # Errors
+    /// A refusal if a path cannot be given to it.
+    pub fn arguments(
+        &self,
+        name: &str,
+        scratch: &Path,
+        script: &Script,
+    ) -> Result<Vec<String>, Refusal> {
+        let limits = &self.sandbox.limits;
+        let timeout = u64::from(script.timeout_seconds.get());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let inodes = u64::from(limits.tmpfs_mib.get()) * 1024 * 1024 / BYTES_PER_INODE;
+        let values = Values::from([
+            ("name", name.to_owned()),
+            ("deadline", (now + timeout + SELF_END + MARGIN).to_string()),
+            ("life", (timeout + SELF_END + MARGIN).to_string()),
+            ("seccomp", mountable(&scratch.join("seccomp.json"))?),
+            ("user", user(self.engine.facts.rootless && !self.keeps_id())),
+            ("memory", limits.memory_mib.get().to_string()),
+            ("cpus", format!("{:.2}", f64::from(limits.cpu_percent.get()) / 100.0)),
+            ("pids", limits.pids_max.get().to_string()),
+            ("tmp", limits.tmpfs_mib.get().to_string()),
+            ("inodes", inodes.to_string()),
+            ("workspace", mountable(&self.sandbox.workspace)?),
+            ("sandbox", mountable(&scratch.join("sandbox"))?),
+        ]);
+        let read_only = self.sandbox.workspace_read_only;
+        let mut arguments = vec!["run".to_owned()];
+        arguments.extend(profile::arguments(&self.engine.facts, read_only, &values));
+        for (name, value) in environment::VARIABLES {
+            arguments.extend(["--env".to_owned(), format!("{name}={value}")]);
+        }
+        arguments.push(self.image.to_owned());
+        arguments.extend(["-c", FIRST, "bash", name].map(str::to_owned));
+        arguments.push((timeout + SELF_END).to_string());
+        arguments.extend(program(script.language));
+        Ok(arguments)
+    }
+
+    /// Whether the engine is told to keep our uid.
+    fn keeps_id(&self) -> bool {
+        self.engine.facts.kind == Kind::Podman
+    }
+}
+
+/// The interpreter and the script, as the container's arguments.
+fn program(language: Language) -> [String; 2] {
+    [language.program().to_owned(), format!("/sandbox/{}", language.script())]
+}
+
+/// A path as `--mount` and `--security-opt` take it: they read commas and quotation marks.
+fn mountable(path: &Path) -> Result<String, Refusal> {
+    let text = path.to_str().ok_or_else(|| refusal::unmountable(path))?;
+    // Windows writes a resolved path in a form that no engine reads.
+    let text = text.strip_prefix(r"\\?\").unwrap_or(text);
+    if text.contains([',', '"', '\n', '\r']) {
+        return Err(refusal::unmountable(path));
+    }
+    Ok(text.to_owned())
+}
+
+/// Who the code is inside: our own uid and gid, or root where root inside is ourselves outside.
+fn user(root_is_us: bool) -> String {
+    if root_is_us {
+        return "0:0".to_owned();
+    }
+    #[cfg(unix)]
+    return format!("{}:{}", nix::unistd::getuid(), nix::unistd::getgid());
+    // Shared folders of Windows have no owner inside: any ordinary user can use them.
+    #[cfg(not(unix))]
+    return "1000:1000".to_owned();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_windows_path_loses_its_prefix_and_what_mount_would_misread_is_refused() {
+        assert_eq!(mountable(Path::new(r"\\?\C:\Users\Ada\w")).unwrap(), r"C:\Users\Ada\w");
+        assert_eq!(mountable(Path::new("/home/ada/my work")).unwrap(), "/home/ada/my work");
+        for path in ["/a,b", "/a\"b", "/a\nb"] {
+            let refusal = mountable(Path::new(path)).unwrap_err();
+            assert!(refusal.fix.contains("VESTIBULE_WORKSPACE"), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn root_inside_stands_for_us_only_where_we_say_so() {
+        assert_eq!(user(true), "0:0");
+        #[cfg(unix)]
+        assert_eq!(user(false), format!("{}:{}", nix::unistd::getuid(), nix::unistd::getgid()));
+        #[cfg(not(unix))]
+        assert_eq!(user(false), "1000:1000");
+    }
+}
