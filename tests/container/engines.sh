@@ -108,6 +108,8 @@ stop_engines() {
     for pid in "$work"/docker/pid "$work"/docker/containerd.pid "$work"/podman/pid; do
         [ -s "$pid" ] && kill "$(<"$pid")" 2>/dev/null && wait_for 20 dead "$(<"$pid")"
     done
+    # Those of a daemon that was killed.
+    pkill -KILL -f -- "-address $work/"
     wait_for 10 dead_all "$work/docker"
     findmnt -rno TARGET | grep -F "$work/" | sort -r | xargs -r umount -l
     rmdir /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker 2>/dev/null

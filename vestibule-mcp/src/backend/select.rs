@@ -242,7 +242,11 @@ fn merge(language: Language, mut refusals: Vec<(&'static str, Refusal)>) -> Refu
         .iter()
         .map(|(name, refusal)| {
             let at = refusal.at.map(|at| format!(" ({at})")).unwrap_or_default();
-            format!("{name}: {}{at}. Fix: {}", refusal.what, refusal.fix)
+            let then = match refusal.retry {
+                Retry::AfterRestart => ", then restart your MCP client",
+                Retry::Now | Retry::AfterFix | Retry::AfterFixOrRestart => "",
+            };
+            format!("{name}: {}{at}. Fix: {}{then}", refusal.what, refusal.fix)
         })
         .collect();
     Refusal {
@@ -316,6 +320,10 @@ mod tests {
         {
             assert!(text.contains(part), "{text}");
         }
+        let old = Refusal { retry: Retry::AfterRestart, ..refusal(Cause::Version, "old") };
+        let text =
+            merge(Language::Bash, vec![("native", old), ("docker", refusal(Cause::Engine, "x"))]);
+        assert!(text.to_string().contains("fix old, then restart your MCP client"), "{text}");
         let one = refusal(Cause::Other, "w");
         assert_eq!(merge(Language::Bash, vec![("native", one.clone())]), one);
     }
