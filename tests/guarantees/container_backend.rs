@@ -15,6 +15,7 @@ tests::tests![
     a_wall_that_is_missing_blocks,
     rootless_docker_is_told_who_we_are,
     podman_under_the_name_of_docker_gets_podmans_options,
+    under_selinux_podman_labels_what_is_shared,
     the_record_and_no_exit_code_says_whether_anything_ran,
     a_kill_for_memory_is_told_from_a_childs,
     a_missing_image_is_named_with_its_command,
@@ -167,6 +168,14 @@ fn podman_under_the_name_of_docker_gets_podmans_options() -> Outcome {
     let line = engine.last_run();
     assert!(line.contains("--userns keep-id") && line.contains("--image-volume ignore"), "{line}");
     assert!(!line.contains("nr_inodes"), "{line}");
+    Ok(())
+}
+
+fn under_selinux_podman_labels_what_is_shared() -> Outcome {
+    let info = r#"{"host":{"arch":"amd64","security":{"rootless":true,"selinuxEnabled":true}},"version":{"Version":"4.3.1"}}"#;
+    let engine = Engine::new().says("version", "podman version 4.3.1\n").says("info", info);
+    engine.run(&[]).success();
+    assert_eq!(engine.last_run().matches(",relabel=shared").count(), 2, "{}", engine.last_run());
     Ok(())
 }
 

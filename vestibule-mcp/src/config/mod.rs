@@ -21,6 +21,9 @@ pub use value::{BackendChoice, ImageReference, Problem, RootfsChoice, RuntimeCho
 /// on to the helper.
 const BUS_VARIABLES: [&str; 2] = ["XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"];
 
+/// The folder below `~/.vestibule` where the scripts of containers lie while they run.
+pub const SCRIPTS: &str = "run";
+
 /// Every setting, as typed values. A setting that is invalid keeps its default here and is named in
 /// [`problems`](Config::problems); while there are any, every call is refused.
 #[derive(Clone, Debug)]
@@ -216,9 +219,15 @@ fn check_timeouts(read: &mut Reader, config: &mut Config) {
 fn check_folders(read: &mut Reader, config: &Config) {
     let ours = read.home.as_ref().map(|home| home.join(".vestibule"));
     let workspace = &config.workspace;
-    if !workspace.as_os_str().is_empty() && ours.is_some_and(|ours| ours.starts_with(workspace)) {
+    let within = |ours: &PathBuf| ours.starts_with(workspace);
+    if !workspace.as_os_str().is_empty() && ours.as_ref().is_some_and(within) {
         let expected =
             "a folder of its own: neither /, nor your home folder, nor ~/.vestibule or around it";
+        read.problem(&table::WORKSPACE, expected.to_owned());
+        return;
+    }
+    if ours.is_some_and(|ours| workspace.starts_with(ours.join(SCRIPTS))) {
+        let expected = "outside ~/.vestibule/run, where the scripts of containers lie";
         read.problem(&table::WORKSPACE, expected.to_owned());
         return;
     }

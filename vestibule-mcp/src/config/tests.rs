@@ -106,6 +106,14 @@ fn a_tilde_is_the_home_folder_and_names_no_other_user() {
 }
 
 #[test]
+fn the_workspace_lies_outside_the_folder_of_scripts() {
+    for folder in ["~/.vestibule/run", "/home/ada/.vestibule/run/w"] {
+        let text = problem(&[("VESTIBULE_WORKSPACE", folder)]);
+        assert!(text.contains("outside ~/.vestibule/run"), "{text}");
+    }
+}
+
+#[test]
 fn misspelt_settings_are_noticed() {
     let config = config(&[("VESTIBULE_MEMORY_MB", "1"), ("VESTIBULE_MEM_MB", "9")]);
     assert_eq!(config.unknown, ["VESTIBULE_MEMORY_MB"]);

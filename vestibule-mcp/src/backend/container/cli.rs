@@ -78,7 +78,7 @@ impl Cli {
         self.answer(command, limit).await
     }
 
-    /// The same, for a command that goes on when we end, and when its time is up.
+    /// The same, for a command that goes on when we end.
     ///
     /// # Errors
     /// [`NoAnswer`].
@@ -96,7 +96,11 @@ impl Cli {
         };
         match tokio::time::timeout(limit, talk).await {
             Ok(answer) => answer.map_err(NoAnswer::NotStarted),
-            Err(_) => Err(NoAnswer::TimedOut(limit)),
+            Err(_) => {
+                // Also one that was to outlive us: an engine that hangs would gather them.
+                let _ = child.start_kill();
+                Err(NoAnswer::TimedOut(limit))
+            }
         }
     }
 }

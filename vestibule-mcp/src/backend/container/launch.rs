@@ -86,6 +86,7 @@ impl Launch<'_> {
             ("pids", limits.pids_max.get().to_string()),
             ("tmp", limits.tmpfs_mib.get().to_string()),
             ("inodes", inodes.to_string()),
+            ("relabel", self.relabel().to_owned()),
             ("workspace", mountable(&self.sandbox.workspace)?),
             ("sandbox", mountable(&scratch.join("sandbox"))?),
         ]);
@@ -100,6 +101,13 @@ impl Launch<'_> {
         arguments.push((timeout + SELF_END).to_string());
         arguments.extend(program(script.language));
         Ok(arguments)
+    }
+
+    /// What lets a container under SELinux read our folders. Docker's `--mount` has no word for it: the
+    /// refusal of a probe says what to do there.
+    fn relabel(&self) -> &'static str {
+        let facts = &self.engine.facts;
+        if facts.selinux && facts.kind == Kind::Podman { ",relabel=shared" } else { "" }
     }
 
     /// Whether the engine is told to keep our uid.

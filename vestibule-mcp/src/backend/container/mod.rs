@@ -16,7 +16,7 @@ mod streams;
 mod watch;
 
 use super::{Failure, Finish, scratch};
-use crate::config::{Config, RuntimeChoice};
+use crate::config::{Config, RuntimeChoice, SCRIPTS};
 use crate::engine::Progress;
 use crate::run::admission::Slot;
 use crate::run::output::Output;
@@ -83,7 +83,7 @@ impl Container {
 
     fn new(kind: Kind, config: &Config) -> Container {
         let scratch = match &config.home {
-            Some(home) => home.join(".vestibule").join("run"),
+            Some(home) => home.join(".vestibule").join(SCRIPTS),
             None => std::env::temp_dir(),
         };
         let shared = Shared {
@@ -201,7 +201,7 @@ impl Shared {
         engine.check_image(image).await?;
         let trip = RoundTrip::new(&sandbox.workspace)
             .map_err(|error| refusal::no_scratch(&sandbox.workspace, &error))?;
-        let failed = |error| refusal::probe_failed(self.kind, error);
+        let failed = |error| refusal::probe_failed(&engine.facts, error);
         let timeout_seconds = TimeoutSeconds::new(PROBE.0).map_err(failed)?;
         let output_bytes = OutputBytes::new(PROBE.1).map_err(failed)?;
         let script = Script {
@@ -221,11 +221,11 @@ impl Shared {
             }
             Finish::Finished(outcome) => {
                 let words = refusal::words(&output.stderr.text().0);
-                Err(refusal::probe_failed(self.kind, format!("{:?} ({words})", outcome.ending)))
+                Err(refusal::probe_failed(&engine.facts, format!("{:?} ({words})", outcome.ending)))
             }
             Finish::NotStarted(refusal) => Err(refusal),
-            Finish::Lost(what) => Err(refusal::probe_failed(self.kind, what)),
-            Finish::Stopped => Err(refusal::probe_failed(self.kind, "it was stopped")),
+            Finish::Lost(what) => Err(refusal::probe_failed(&engine.facts, what)),
+            Finish::Stopped => Err(refusal::probe_failed(&engine.facts, "it was stopped")),
         }
     }
 

@@ -110,16 +110,16 @@ pub const FLAGS: &[Flag] = &[
     only(
         Only::ReadOnlyWorkspace,
         "--mount",
-        "type=bind,src={workspace},dst=/workspace,readonly",
-        "the one doorway",
+        "type=bind,src={workspace},dst=/workspace,readonly{relabel}",
+        "the one doorway; under SELinux Podman gives it its label",
     ),
     only(
         Only::WritableWorkspace,
         "--mount",
-        "type=bind,src={workspace},dst=/workspace",
-        "the one doorway",
+        "type=bind,src={workspace},dst=/workspace{relabel}",
+        "the one doorway; under SELinux Podman gives it its label",
     ),
-    flag("--mount", "type=bind,src={sandbox},dst=/sandbox,readonly", "the script"),
+    flag("--mount", "type=bind,src={sandbox},dst=/sandbox,readonly{relabel}", "the script"),
     flag("--workdir", "/workspace", "where code starts"),
     only(Only::Podman, "--http-proxy=false", "", PROXY),
     only(Only::Docker, "--env", "HTTP_PROXY=", PROXY),
@@ -139,7 +139,7 @@ pub const FLAGS: &[Flag] = &[
 pub type Values = HashMap<&'static str, String>;
 
 /// Every name that the table uses.
-pub const NAMES: [&str; 12] = [
+pub const NAMES: [&str; 13] = [
     "name",
     "deadline",
     "life",
@@ -152,6 +152,7 @@ pub const NAMES: [&str; 12] = [
     "inodes",
     "workspace",
     "sandbox",
+    "relabel",
 ];
 
 impl Only {
@@ -213,7 +214,8 @@ mod tests {
     }
 
     fn line(kind: Kind, rootless: bool, read_only: bool) -> String {
-        arguments(&Facts { kind, rootless, ..Facts::default() }, read_only, &values()).join(" ")
+        let values = values().into_iter().filter(|(name, _)| *name != "relabel").collect();
+        arguments(&Facts { kind, rootless, ..Facts::default() }, read_only, &values).join(" ")
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why an engine cannot be used, and what to do about it.
 
-use super::engine::Kind;
+use super::engine::{Facts, Kind};
 use crate::backend::locate::shown;
 use crate::escape;
 use protocol::{Cause, Language, Refusal, Retry};
@@ -203,11 +203,15 @@ pub fn not_in_force(kind: Kind, version: &str, missing: &[String]) -> Refusal {
 }
 
 /// A probe gave no result.
-pub fn probe_failed(kind: Kind, how: impl Display) -> Refusal {
-    refuse(
-        format!("a probe of {} failed: {how}", kind.title()),
-        format!("run a container by hand to see why (`{} run --rm IMAGE true`)", kind.name()),
-    )
+pub fn probe_failed(facts: &Facts, how: impl Display) -> Refusal {
+    let (title, name) = (facts.kind.title(), facts.kind.name());
+    let fix = match facts.selinux {
+        false => format!("run a container by hand to see why (`{name} run --rm IMAGE true`)"),
+        true => "SELinux may hide the folders: `chcon -R -t container_file_t ~/.vestibule` gives \
+                 them the label of containers"
+            .to_owned(),
+    };
+    refuse(format!("a probe of {title} failed: {how}"), fix)
 }
 
 /// A folder whose name an engine's `--mount` cannot be given.
