@@ -108,9 +108,10 @@ stop_engines() {
     for pid in "$work"/docker/pid "$work"/docker/containerd.pid "$work"/podman/pid; do
         [ -s "$pid" ] && kill "$(<"$pid")" 2>/dev/null && wait_for 20 dead "$(<"$pid")"
     done
-    # Those of a daemon that was killed.
-    pkill -KILL -f -- "-address $work/"
-    wait_for 10 dead_all "$work/docker"
+    # What a daemon that was killed has left, and one that does not end in that time. Not ourselves,
+    # whose arguments name no folder below this one.
+    pkill -KILL -f -- "$work/(docker|podman)/"
+    wait_for 10 dead_all "$work/(docker|podman)/"
     findmnt -rno TARGET | grep -F "$work/" | sort -r | xargs -r umount -l
     rmdir /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker 2>/dev/null
 }

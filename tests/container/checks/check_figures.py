@@ -8,14 +8,15 @@ import subprocess
 import time
 
 from checking import check, expect, figure
-from host import AS_PERSON, ENGINE, PERSON, WORK, Client, environment, is_contained, nothing_left
+from host import AS_PERSON, ENGINE, KIND, PERSON, WORK, Client, environment, is_contained, nothing_left
 
 ROUNDS = 12
 
 
 def recorded():
     """The arguments of a run, as the server gives them, with a script and a policy that stay."""
-    folder, log = os.path.join(WORK, "recorder"), os.path.join(WORK, "recorder", "arguments")
+    folder = os.path.join(WORK, "recorder-" + KIND)
+    log = os.path.join(folder, "arguments")
     os.makedirs(folder)
     shutil.chown(folder, PERSON.pw_uid, PERSON.pw_gid)
     program = shutil.which(ENGINE, path="/usr/local/bin:/usr/bin:/bin")
