@@ -17,6 +17,7 @@ tests::tests![
     podman_under_the_name_of_docker_gets_podmans_options,
     under_selinux_podman_labels_what_is_shared,
     the_record_and_no_exit_code_says_whether_anything_ran,
+    a_container_without_bash_has_run_nothing,
     a_kill_for_memory_is_told_from_a_childs,
     a_missing_image_is_named_with_its_command,
     a_timeout_removes_the_container_and_waits_for_nobody,
@@ -193,6 +194,20 @@ fn the_record_and_no_exit_code_says_whether_anything_ran() -> Outcome {
         let none = "none (nothing was executed: Docker says: no such file)";
         assert!(reply.is_error && reply.isolation() == none, "{}", reply.text);
     }
+    Ok(())
+}
+
+fn a_container_without_bash_has_run_nothing() -> Outcome {
+    // Its init was started and found no first program: the record alone does not tell that.
+    let state = format!("{{\"Running\":false,\"ExitCode\":127,{STARTED}}}");
+    let engine = Engine::new();
+    let mut server = engine.server(&[]);
+    server.run("python", "1").success();
+    let _engine = engine.says("mute", "x").says("state", &state);
+    let reply = server.run("python", "1");
+    let none = "none (nothing was executed: ";
+    assert!(reply.is_error && reply.isolation().starts_with(none), "{}", reply.text);
+    server.run("python", "1").assert_blocked(&["before the code was started", "bash"]);
     Ok(())
 }
 

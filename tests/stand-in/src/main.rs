@@ -5,7 +5,8 @@
 //! arguments separated by tabs. It reads, where they are there: `version` and `info`, which it prints;
 //! `image`, which is how `image inspect` fails; `chatter`, what it says before a run; `state`, its record
 //! of every container; `refused`, how `run` fails; `code`, the exit code of a run; `last`, what it says
-//! after one; `hang`, for which it waits without end. What a probe asks for is answered as a container
+//! after one; `mute`, with which a run ends before its first program has said anything; `hang`, for which
+//! it waits without end. What a probe asks for is answered as a container
 //! with every wall and limit would; the lines of `probe` replace those that begin with the same word.
 #![forbid(unsafe_code)]
 
@@ -91,6 +92,9 @@ fn run(options: &[&str], told: &impl Fn(&str, &str) -> String) -> ExitCode {
     eprint!("{}", told("chatter", ""));
     // … -c FIRST bash NAME SECONDS INTERPRETER SCRIPT
     let [.., name, _seconds, interpreter, script] = options else { return ExitCode::from(125) };
+    if !told("mute", "").is_empty() {
+        return ExitCode::from(127);
+    }
     eprintln!("{name}");
     let source = |place: &str| {
         let target = format!(",dst={place}");

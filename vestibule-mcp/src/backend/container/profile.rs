@@ -103,7 +103,7 @@ pub const FLAGS: &[Flag] = &[
         "ignore",
         "an image's volumes would be writable and have no size",
     ),
-    flag("--init", "", "an init that reaps and that code cannot stop"),
+    flag("--init", "", "an init that reaps"),
     flag("--stop-timeout", "0", "whoever ends it does not wait"),
     flag("--no-healthcheck", "", "nothing of the image's runs beside the code"),
     flag("--hostname", "vestibule", "not the name of this machine"),

@@ -182,6 +182,16 @@ pub fn image_lacks(image: &str, what: &str) -> Refusal {
     )
 }
 
+/// A container ended before it came to the code.
+pub fn ended_early(image: &str, exit_code: i64) -> Refusal {
+    refuse_image(
+        format!(
+            "a container of {image} ended with exit code {exit_code} before the code was started"
+        ),
+        "use an image that has bash and coreutils, or raise VESTIBULE_MEM_MB".to_owned(),
+    )
+}
+
 /// The image has no interpreter for a language.
 pub fn no_interpreter(image: &str, language: Language) -> Refusal {
     Refusal {

@@ -119,6 +119,14 @@ impl Launch<'_> {
             Ok(Some(record)) if record.running => {
                 Finish::Lost(format!("the connection to {} ended before the run did", kind.title()))
             }
+            // Its init was started and could not start our first program, or ended before it.
+            Ok(Some(record)) if record.was_started() && !streams.has_begun() => {
+                let words = streams.words();
+                Finish::NotStarted(match words.trim().is_empty() {
+                    true => refusal::ended_early(self.image, record.exit_code),
+                    false => self.refused(&words),
+                })
+            }
             Ok(Some(record)) if record.was_started() => {
                 let mib = self.sandbox.limits.memory_mib.get();
                 Finish::Finished(judged(&record, mib, counter, wall))
