@@ -23,6 +23,12 @@ tests::tests![
     a_timeout_removes_the_container_and_waits_for_nobody,
     the_stronger_of_two_backends_is_taken,
     a_read_only_workspace_is_one,
+    a_podman_that_was_never_used_is_not_woken_whatever_it_is_called,
+    an_engine_on_a_machine_of_its_own_carries_a_file_there_and_back,
+    a_run_is_of_the_image_that_was_probed,
+    a_container_that_is_not_as_the_probe_found_it_runs_nothing,
+    calls_that_wait_for_one_answer_share_it,
+    a_timeout_says_that_the_engine_was_not_waited_for,
 ];
 
 const STARTED: &str = "\"StartedAt\":\"2026-11-30T08:12:50Z\"";
@@ -39,6 +45,15 @@ impl Engine {
         let folder = place.folder("engine");
         symlink(programs().stand_in(), folder.join("docker")).expect("the folder is ours");
         Engine { place, folder }
+    }
+
+    /// One that is called docker and is Podman, which its person has used before.
+    fn podman() -> Engine {
+        let engine = Engine::new().says("version", "podman version 4.3.1\n");
+        let settings = engine.place.home().join(".config/containers");
+        fs::create_dir_all(&settings).expect("the home is ours");
+        engine.place.give(&settings);
+        engine
     }
 
     /// What it is to answer.
@@ -144,6 +159,11 @@ fn a_wall_that_is_missing_blocks() -> Outcome {
         ("status Seccomp: 0\n", "syscall policy"),
         ("root-writable /etc\n", "read-only root"),
         ("status Uid: 0 0 0 0\n", "ordinary user"),
+        ("device null\ndevice kvm\n", "there is kvm"),
+        ("variable A-B\n", "there is A-B"),
+        ("mount /data rw ext4\n", "there is /data"),
+        ("mount /workspace/inner rw ext4\n", "there is /workspace/inner"),
+        ("workspace 1:2\n", "the workspace that was mounted"),
     ] {
         let engine = Engine::new().says("probe", probe);
         engine.run(&[]).assert_blocked(&["ran a probe without", what, "Fix: "]);
@@ -164,8 +184,10 @@ fn rootless_docker_is_told_who_we_are() -> Outcome {
 fn podman_under_the_name_of_docker_gets_podmans_options() -> Outcome {
     let info =
         r#"{"host":{"arch":"amd64","security":{"rootless":true}},"version":{"Version":"4.3.1"}}"#;
-    let engine = Engine::new().says("version", "podman version 4.3.1\n").says("info", info);
-    engine.run(&[]).success();
+    let engine = Engine::podman().says("info", info);
+    let reply = engine.run(&[]);
+    reply.success();
+    assert_eq!(reply.facts()["backend"], "podman");
     let line = engine.last_run();
     assert!(line.contains("--userns keep-id") && line.contains("--image-volume ignore"), "{line}");
     assert!(!line.contains("nr_inodes"), "{line}");
@@ -174,7 +196,7 @@ fn podman_under_the_name_of_docker_gets_podmans_options() -> Outcome {
 
 fn under_selinux_podman_labels_what_is_shared() -> Outcome {
     let info = r#"{"host":{"arch":"amd64","security":{"rootless":true,"selinuxEnabled":true}},"version":{"Version":"4.3.1"}}"#;
-    let engine = Engine::new().says("version", "podman version 4.3.1\n").says("info", info);
+    let engine = Engine::podman().says("info", info);
     engine.run(&[]).success();
     assert_eq!(engine.last_run().matches(",relabel=shared").count(), 2, "{}", engine.last_run());
     Ok(())
@@ -207,7 +229,7 @@ fn a_container_without_bash_has_run_nothing() -> Outcome {
     let reply = server.run("python", "1");
     let none = "none (nothing was executed: ";
     assert!(reply.is_error && reply.isolation().starts_with(none), "{}", reply.text);
-    server.run("python", "1").assert_blocked(&["before the code was started", "bash"]);
+    server.run("python", "1").assert_blocked(&["lacks bash", "coreutils"]);
     Ok(())
 }
 
@@ -266,10 +288,98 @@ fn the_stronger_of_two_backends_is_taken() -> Outcome {
 
 fn a_read_only_workspace_is_one() -> Outcome {
     let engine = Engine::new();
-    // The stand-in writes all the same, as an engine would that ignores the option.
-    let reply = engine.run(&[("VESTIBULE_WORKSPACE_RO", "1")]);
-    reply.assert_blocked(&["a workspace that refuses writes"]);
+    // The stand-in mounts it to be written all the same, as an engine would that ignores the option.
+    let read_only = [("VESTIBULE_WORKSPACE_RO", "1")];
+    engine.run(&read_only).assert_blocked(&["a workspace that refuses writes"]);
+    let engine = engine.says("boot", "another");
+    engine.run(&read_only).assert_blocked(&["a workspace that refuses writes"]);
+    let engine = engine.says("probe", "mount /workspace ro ext4\nmount /workspace/inner rw ext4\n");
+    let reply = engine.run(&read_only);
+    reply.assert_blocked(&["a read-only /workspace/inner", "unmount it"]);
     assert!(engine.last_run().contains(",dst=/workspace,readonly "), "{}", engine.last_run());
     assert_eq!(fs::read_dir(engine.place.workspace()).expect("it is there").count(), 0);
+    Ok(())
+}
+
+fn an_engine_on_a_machine_of_its_own_carries_a_file_there_and_back() -> Outcome {
+    let runs = |engine: &Engine| engine.asked().iter().filter(|call| call[0] == "run").count();
+    let near = Engine::new();
+    near.run(&[]).success();
+    assert_eq!(runs(&near), 2, "a probe and the run");
+    let far = Engine::new().says("boot", "another");
+    far.run(&[]).success();
+    assert_eq!(runs(&far), 3, "two probes and the run");
+    for engine in [near, far] {
+        assert_eq!(fs::read_dir(engine.place.workspace()).expect("it is there").count(), 0);
+    }
+    Ok(())
+}
+
+fn a_run_is_of_the_image_that_was_probed() -> Outcome {
+    let engine = Engine::new().says("id", "sha256:first");
+    let mut server = engine.server(&[("VESTIBULE_IMAGE_PYTHON", "example.org/python:3")]);
+    server.run("python", "1").success();
+    assert!(engine.last_run().contains(" sha256:first -c "), "{}", engine.last_run());
+    assert!(
+        engine
+            .asked()
+            .iter()
+            .any(|call| call.last().is_some_and(|name| name == "example.org/python:3"))
+    );
+    // Of the variables the image's own are left to the code, and no others.
+    assert!(
+        engine.last_run().contains(" PATH OWN python3 /sandbox/main.py"),
+        "{}",
+        engine.last_run()
+    );
+    Ok(())
+}
+
+fn a_container_that_is_not_as_the_probe_found_it_runs_nothing() -> Outcome {
+    let engine = Engine::new();
+    let mut server = engine.server(&[]);
+    server.run("python", "1").success();
+    let state = format!("{{\"Running\":false,\"ExitCode\":1,{STARTED}}}");
+    let engine = engine.says("differs", "cgroup pids.max max\n").says("state", &state);
+    let reply = server.run("python", "1");
+    let none = "none (nothing was executed: a container of Docker is no longer what a probe of it has \
+                shown (cgroup pids.max max))";
+    assert!(reply.is_error && reply.isolation() == none, "{}", reply.text);
+    // The next call looks anew.
+    fs::remove_file(engine.folder.join("differs")).expect("it is there");
+    let engine = engine.says("probe", "cgroup pids.max max\n");
+    assert!(server.run("python", "1").isolation().contains("limits not applied: pids"));
+    drop(engine);
+    Ok(())
+}
+
+fn calls_that_wait_for_one_answer_share_it() -> Outcome {
+    let info = r#"{"OSType":"windows"}"#;
+    let engine = Engine::new().says("info", info).says("slow", "x");
+    let mut server = engine.server(&[]);
+    let calls: Vec<_> = (0..4).map(|_| server.start_run(10, "python", "1")).collect();
+    for call in calls {
+        Reply::new(&server.answer(call)).assert_blocked(&["runs windows containers"]);
+    }
+    let asked = engine.asked().iter().filter(|call| call[0] == "info").count();
+    assert_eq!(asked, 1, "{:?}", engine.asked());
+    Ok(())
+}
+
+fn a_timeout_says_that_the_engine_was_not_waited_for() -> Outcome {
+    let engine = Engine::new();
+    let mut server = engine.server(&[]);
+    server.run("python", "1").success();
+    let _engine = engine.says("hang", "x");
+    let reply = server.run_for(1, "python", "1");
+    let note = "docker was told to end the container, and its answer was not waited for";
+    assert_eq!(reply.line("note"), Some(note), "{}", reply.text);
+    Ok(())
+}
+
+fn a_podman_that_was_never_used_is_not_woken_whatever_it_is_called() -> Outcome {
+    let engine = Engine::new().says("version", "podman version 4.3.1\n");
+    engine.run(&[]).assert_blocked(&["Podman has no image", "run `docker pull "]);
+    assert_eq!(engine.asked(), [["--version"]]);
     Ok(())
 }

@@ -15,7 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "cases"))
 
 # In this order: the last ones stop the engine.
-MODULES = "level limits walls ends reaping refusals figures faults".split()
+MODULES = "level probe limits walls ends reaping refusals figures faults".split()
 
 
 def main():

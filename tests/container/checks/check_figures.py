@@ -14,7 +14,8 @@ ROUNDS = 12
 
 
 def recorded():
-    """The arguments of a run, as the server gives them, with a script and a policy that stay."""
+    """The options of a run, as the server gives them, with a script and a policy that stay, and the
+    interpreter without what Vestibule starts before it."""
     folder = os.path.join(WORK, "recorder-" + KIND)
     log = os.path.join(folder, "arguments")
     os.makedirs(folder)
@@ -43,12 +44,14 @@ exec {program} "$@"
     kept = max((os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("kept.")), key=os.path.getmtime)
     name = arguments[arguments.index("--name") + 1]
     scratch = os.path.join(PERSON.pw_dir, ".vestibule", "run", name)
-    return name, [word.replace(scratch, kept) for word in arguments]
+    options = arguments[: arguments.index("-c")] + arguments[-1:]
+    return name, [word.replace(scratch, kept) for word in options]
 
 
 def plain(name, arguments, number):
     other = f"{name}-plain-{number}"
-    command = [ENGINE, *(other if word == name else word for word in arguments)]
+    own = {name: other, arguments[arguments.index("--cidfile") + 1]: os.path.join(PERSON.pw_dir, other)}
+    command = [ENGINE, *(own.get(word, word) for word in arguments)]
     start = time.perf_counter()
     done = subprocess.run([*AS_PERSON, *command], env=environment(), cwd="/", stdin=subprocess.DEVNULL, capture_output=True)
     took = time.perf_counter() - start

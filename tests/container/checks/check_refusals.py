@@ -3,7 +3,7 @@
 import os
 
 from checking import Skip, check, expect
-from host import ENGINE, KIND, VARIABLES, Client, engine, is_contained, nothing_left
+from host import ENGINE, KIND, VARIABLES, Client, engine, is_contained, made, nothing_left
 
 
 def refused(answer, *words):
@@ -30,8 +30,7 @@ def poor_image():
 
 @check("refusal-when-an-image-goes-between-two-calls")
 def image_goes():
-    name = "localhost/vestibule-going:1"
-    engine("tag", VARIABLES["VESTIBULE_IMAGE_PYTHON"], name)
+    name = made("going", "ENV A=1")
     with Client(IMAGE_PYTHON=name) as client:
         is_contained(client.call("bash", "echo x"), "x")
         nothing_left()

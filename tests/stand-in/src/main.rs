@@ -2,11 +2,13 @@
 //! was asked, answers as an engine would, and runs nothing.
 //!
 //! The variable `STAND_IN` names a folder. There it appends to `asked`, one line for each call, the
-//! arguments separated by tabs. It reads, where they are there: `version` and `info`, which it prints;
-//! `image`, which is how `image inspect` fails; `chatter`, what it says before a run; `state`, its record
+//! arguments separated by tabs. It reads, where they are there: `version` and `info`, which it prints, the
+//! latter after half a second if there is `slow`;
+//! `image`, which is how `image inspect` fails; `id`, the id of every image; `chatter`, what it says before a run; `state`, its record
 //! of every container; `refused`, how `run` fails; `code`, the exit code of a run; `last`, what it says
-//! after one; `mute`, with which a run ends before its first program has said anything; `hang`, for which
-//! it waits without end. What a probe asks for is answered as a container
+//! after one; `mute`, with which a run ends before its first program has said anything; `differs`, the wall
+//! that its first program finds changed; `hang`, for which it waits without end; `boot`, the boot id of its
+//! machine, without which that is ours. What a probe asks for is answered as a container
 //! with every wall and limit would; the lines of `probe` replace those that begin with the same word.
 #![forbid(unsafe_code)]
 
@@ -34,6 +36,8 @@ mount /tmp rw tmpfs tmpfs rw,size=65536k
 mount /run rw tmpfs tmpfs rw,size=1024k
 mount /var/tmp rw tmpfs tmpfs rw,size=1024k
 mount /dev/shm rw tmpfs shm rw,size=65536k
+mount /workspace rw ext4
+device null
 cgroup memory.max 268435456
 cgroup memory.swap.max 0
 cgroup cpu.max 75000 100000
@@ -55,8 +59,17 @@ fn main() -> ExitCode {
     };
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["--version"] => print!("{}", told("version", VERSION)),
-        ["info", ..] => print!("{}", told("info", INFO)),
-        ["image", "inspect", ..] => return failing(&told("image", "")),
+        ["info", ..] => {
+            if !told("slow", "").is_empty() {
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            print!("{}", told("info", INFO));
+        }
+        ["image", "inspect", ..] => {
+            let id = told("id", "sha256:stand-in");
+            println!(r#"[{{"Id":"{}","Config":{{"Env":["PATH=/usr/bin","OWN=1"]}}}}]"#, id.trim());
+            return failing(&told("image", ""));
+        }
         ["run", options @ ..] => return run(options, &told),
         ["inspect", ..] => println!("{}", told("state", STATE)),
         ["rm", ..] => {}
@@ -73,7 +86,8 @@ fn write_down(folder: &Path, arguments: &[String]) {
     let file = OpenOptions::new().append(true).create(true).open(folder.join("asked"));
     if let Ok(mut file) = file {
         // One write for one line: several of us may be at it.
-        let _ = file.write_all(format!("{}\n", arguments.join("\t")).as_bytes());
+        let line = arguments.join("\t").replace('\n', " ");
+        let _ = file.write_all(format!("{line}\n").as_bytes());
     }
 }
 
@@ -90,10 +104,17 @@ fn run(options: &[&str], told: &impl Fn(&str, &str) -> String) -> ExitCode {
         return ExitCode::from(125);
     }
     eprint!("{}", told("chatter", ""));
-    // … -c FIRST bash NAME SECONDS INTERPRETER SCRIPT
-    let [.., name, _seconds, interpreter, script] = options else { return ExitCode::from(125) };
+    // … -c FIRST bash NAME SECONDS WALLS VARIABLES INTERPRETER SCRIPT
+    let [.., name, _seconds, _walls, _variables, interpreter, script] = options else {
+        return ExitCode::from(125);
+    };
     if !told("mute", "").is_empty() {
         return ExitCode::from(127);
+    }
+    let differs = told("differs", "");
+    if !differs.is_empty() {
+        eprintln!("{name} differs: {}", differs.trim());
+        return ExitCode::from(1);
     }
     eprintln!("{name}");
     let source = |place: &str| {
@@ -111,7 +132,7 @@ fn run(options: &[&str], told: &impl Fn(&str, &str) -> String) -> ExitCode {
         std::thread::sleep(Duration::from_secs(3600));
     }
     if let Some(trip) = code.strip_prefix("file_in=") {
-        probe(trip, source("/workspace"), &told("probe", ""));
+        probe(trip, source("/workspace"), &told("probe", ""), &told("boot", &boot_id()));
         return ExitCode::SUCCESS;
     }
     println!("{interpreter} was given {} bytes", code.len());
@@ -119,7 +140,7 @@ fn run(options: &[&str], told: &impl Fn(&str, &str) -> String) -> ExitCode {
     ExitCode::from(told("code", "0").trim().parse().unwrap_or(0))
 }
 
-fn probe(trip: &str, workspace: Option<PathBuf>, instead: &str) {
+fn probe(trip: &str, workspace: Option<PathBuf>, instead: &str, boot: &str) {
     let first = |line: &str| line.split(' ').take(2).collect::<Vec<_>>().join(" ");
     let replaced = |line: &str| instead.lines().any(|other| first(other) == first(line));
     for line in PROBE.lines().filter(|line| !replaced(line)).chain(instead.lines()) {
@@ -128,10 +149,34 @@ fn probe(trip: &str, workspace: Option<PathBuf>, instead: &str) {
     let mut names = trip.split([' ', '\n', '=']);
     let (file_in, file_out) = (names.next().unwrap_or_default(), names.nth(1).unwrap_or_default());
     if let Some(workspace) = workspace {
+        println!("boot {}", boot.trim());
+        if !instead.contains("workspace ") {
+            println!("workspace {}", numbers(&workspace));
+        }
+        println!("workspace-writable");
+        if file_in.is_empty() {
+            println!("done");
+            return;
+        }
         println!("read {}", fs::read_to_string(workspace.join(file_in)).unwrap_or_default().trim());
         if fs::write(workspace.join(file_out), "").is_ok() {
             println!("wrote");
         }
     }
     println!("done");
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
+
+#[cfg(unix)]
+fn numbers(folder: &Path) -> String {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(folder).map(|found| format!("{}:{}", found.dev(), found.ino())).unwrap_or_default()
+}
+
+#[cfg(not(unix))]
+fn numbers(_folder: &Path) -> String {
+    String::new()
 }

@@ -4,8 +4,8 @@ use super::output::Captured;
 use super::request::RunRequest;
 use crate::config::Config;
 use protocol::{
-    Ending, Isolation, Language, LimitHit, Measured, MemoryMib, Outcome, OutputBytes, Refusal,
-    StreamTotals, TimeoutSeconds, Usage,
+    Ending, Isolation, Language, Level, LimitHit, Measured, MemoryMib, Outcome, OutputBytes,
+    Refusal, StreamTotals, TimeoutSeconds, Usage,
 };
 use std::time::Duration;
 
@@ -173,6 +173,16 @@ impl Report {
             _ => None,
         };
         self.notes.extend(more);
+        let ended_by_us =
+            matches!(self.ended, Ended::Reported(Ending::TimedOut | Ending::Overflow(_)));
+        if ended_by_us
+            && matches!(self.isolation.level, Level::Container | Level::ContainerDegraded)
+        {
+            self.notes.push(format!(
+                "{} was told to end the container, and its answer was not waited for",
+                self.backend
+            ));
+        }
         if denied_stopped {
             self.notes.push(
                 "the code made more than 256 refused syscalls; reporting stopped there".to_owned(),

@@ -97,7 +97,12 @@ impl Cli {
         match tokio::time::timeout(limit, talk).await {
             Ok(answer) => answer.map_err(NoAnswer::NotStarted),
             Err(_) => {
-                // Also one that was to outlive us: an engine that hangs would gather them.
+                // Also one that was to outlive us: an engine that hangs would gather them. And with it
+                // what it has started: a client may be a script, and Podman's starts others.
+                #[cfg(unix)]
+                if let Some(leader) = child.id() {
+                    crate::backend::kill::group(leader);
+                }
                 let _ = child.start_kill();
                 Err(NoAnswer::TimedOut(limit))
             }

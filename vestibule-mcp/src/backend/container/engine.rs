@@ -5,6 +5,7 @@ use super::{find, refusal};
 use protocol::Refusal;
 use protocol::policy::Arch;
 use serde::Deserialize;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long an engine may take to answer a question. One whose machine is still booting takes long.
@@ -64,6 +65,29 @@ pub struct Engine {
     pub arch: Arch,
 }
 
+/// An image that an engine has.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Image {
+    /// Its id, which stays with its content whatever a tag comes to mean.
+    pub id: String,
+    /// The names of the variables that it sets.
+    pub variables: Vec<String>,
+}
+
+/// The parts of an image's description that matter.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ImageInfo {
+    id: String,
+    config: Option<ImageConfig>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct ImageConfig {
+    env: Option<Vec<String>>,
+}
+
 /// The parts of `docker info` that matter.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
@@ -74,6 +98,13 @@ struct DockerInfo {
     os_type: String,
     architecture: String,
     server_version: String,
+    plugins: DockerPlugins,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+struct DockerPlugins {
+    log: Option<Vec<String>>,
 }
 
 /// The parts of `podman info` that matter.
@@ -105,11 +136,11 @@ struct PodmanVersion {
 }
 
 impl Engine {
-    /// Finds the engine and asks what it is.
+    /// Finds the engine and asks what it is. A Podman that has no image, `image` included, is not woken.
     ///
     /// # Errors
     /// A refusal: not installed, not answering, not allowed, or nothing that runs Linux containers.
-    pub async fn ask(wanted: Kind) -> Result<Engine, Refusal> {
+    pub async fn ask(wanted: Kind, home: Option<&Path>, image: &str) -> Result<Engine, Refusal> {
         let program = find::program(wanted).ok_or_else(|| refusal::not_installed(wanted))?;
         if find::is_snap(&program) {
             return Err(refusal::snap(wanted));
@@ -120,6 +151,9 @@ impl Engine {
         } else {
             wanted
         };
+        if kind == Kind::Podman && find::podman_is_unused(home) {
+            return Err(refusal::image_missing(kind, &cli.program, image));
+        }
         let facts = match kind {
             Kind::Docker => docker(&said(kind, &cli, &["info", "--format", "{{json .}}"]).await?),
             Kind::Podman => podman(&said(kind, &cli, &["info", "--format", "json"]).await?),
@@ -129,17 +163,17 @@ impl Engine {
         Ok(Engine { cli, facts, arch })
     }
 
-    /// Makes sure that it has an image.
+    /// Looks an image up by its name.
     ///
     /// # Errors
-    /// A refusal with the command that pulls it.
-    pub async fn check_image(&self, image: &str) -> Result<(), Refusal> {
+    /// A refusal, with the command that pulls it if it is not there.
+    pub async fn image(&self, name: &str) -> Result<Image, Refusal> {
         let kind = self.facts.kind;
-        let question = ["image", "inspect", "--format", "{{.Id}}", image];
-        match self.cli.ask(&question, ANSWER).await {
-            Ok(answer) if answer.status.success() => Ok(()),
+        // Whole: the engines' templates have other names for the same fields.
+        match self.cli.ask(&["image", "inspect", name], ANSWER).await {
+            Ok(answer) if answer.status.success() => image(kind, &answer.stdout),
             Ok(answer) if is_missing_image(&answer.stderr) => {
-                Err(refusal::image_missing(kind, &self.cli.program, image))
+                Err(refusal::image_missing(kind, &self.cli.program, name))
             }
             other => Err(refused(kind, other)),
         }
@@ -178,10 +212,14 @@ fn is_podman(version: &[u8]) -> bool {
 }
 
 fn docker(json: &[u8]) -> Result<Facts, Refusal> {
-    let info: DockerInfo =
-        serde_json::from_slice(json).map_err(|error| refusal::unreadable(Kind::Docker, &error))?;
+    let info: DockerInfo = serde_json::from_slice(json)
+        .map_err(|error| refusal::unreadable(Kind::Docker, "info", &error))?;
     if let Some(error) = info.server_errors.unwrap_or_default().first() {
         return Err(refusal::said(Kind::Docker, error));
+    }
+    // A log driver that Podman alone has: Docker's client was led to its socket.
+    if info.plugins.log.iter().flatten().any(|driver| driver == "k8s-file") {
+        return Err(refusal::podmans_socket());
     }
     if info.os_type != "linux" {
         return Err(refusal::no_linux_containers(Kind::Docker, &info.os_type));
@@ -202,8 +240,8 @@ fn docker(json: &[u8]) -> Result<Facts, Refusal> {
 }
 
 fn podman(json: &[u8]) -> Result<Facts, Refusal> {
-    let info: PodmanInfo =
-        serde_json::from_slice(json).map_err(|error| refusal::unreadable(Kind::Podman, &error))?;
+    let info: PodmanInfo = serde_json::from_slice(json)
+        .map_err(|error| refusal::unreadable(Kind::Podman, "info", &error))?;
     Ok(Facts {
         kind: Kind::Podman,
         rootless: info.host.security.rootless,
@@ -211,6 +249,14 @@ fn podman(json: &[u8]) -> Result<Facts, Refusal> {
         architecture: info.host.arch,
         version: info.version.version,
     })
+}
+
+fn image(kind: Kind, json: &[u8]) -> Result<Image, Refusal> {
+    let (info,): (ImageInfo,) = serde_json::from_slice(json)
+        .map_err(|error| refusal::unreadable(kind, "image inspect", &error))?;
+    let variables = info.config.unwrap_or_default().env.unwrap_or_default();
+    let name = |variable: &String| variable.split('=').next().unwrap_or_default().to_owned();
+    Ok(Image { id: info.id, variables: variables.iter().map(name).collect() })
 }
 
 /// Docker says what `uname -m` says, Podman what Go says.
@@ -235,6 +281,9 @@ mod tests {
         let down = br#"{"SecurityOptions":null,"ServerErrors":["Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"]}"#;
         let refusal = docker(down).unwrap_err();
         assert!(refusal.what.contains("does not run"), "{refusal}");
+        let podman =
+            br#"{"OSType":"linux","Architecture":"amd64","Plugins":{"Log":["k8s-file","none"]}}"#;
+        assert!(docker(podman).unwrap_err().fix.contains("CONTAINER_HOST"));
         let windows = br#"{"OSType":"windows","Architecture":"x86_64"}"#;
         assert!(docker(windows).unwrap_err().fix.contains("Linux containers"));
     }
@@ -246,6 +295,19 @@ mod tests {
         assert!(facts.rootless && facts.selinux && facts.kind == Kind::Podman);
         assert_eq!(arch(&facts.architecture), Some(Arch::Aarch64));
         assert!(podman(b"not json").is_err());
+    }
+
+    #[test]
+    fn an_image_is_its_id_and_the_variables_that_it_sets() {
+        let json = br#"[{"Id":"sha256:1","Config":{"Env":["PATH=/a:/b","EMPTY=","A=b=c"]}}]"#;
+        let found = image(Kind::Docker, json).unwrap();
+        assert_eq!(
+            (found.id.as_str(), found.variables.join(" ").as_str()),
+            ("sha256:1", "PATH EMPTY A")
+        );
+        let bare = image(Kind::Podman, br#"[{"Id":"1","Config":null}]"#).unwrap();
+        assert_eq!(bare, Image { id: "1".to_owned(), variables: vec![] });
+        assert!(image(Kind::Podman, b"1").is_err());
     }
 
     #[test]

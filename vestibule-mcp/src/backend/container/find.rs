@@ -28,10 +28,11 @@ pub fn program(kind: Kind) -> Option<PathBuf> {
         .find(|program| program.is_file())
 }
 
-/// Its command line, with the folder that an engine of an ordinary user lies in: MCP clients leave
+/// Its command line, without advice, and with the folder that an engine of an ordinary user lies in: MCP clients leave
 /// `XDG_RUNTIME_DIR` out.
 pub fn cli(program: PathBuf) -> Cli {
-    let mut environment = Vec::new();
+    // Advice of the client's beside an answer would be taken for a part of it.
+    let mut environment = vec![("DOCKER_CLI_HINTS", PathBuf::from("false"))];
     if std::env::var_os("XDG_RUNTIME_DIR").is_none()
         && let Some(folder) = runtime_folder()
     {

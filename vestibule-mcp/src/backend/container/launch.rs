@@ -1,7 +1,9 @@
 //! What a container is given: files, arguments, its first program.
 
-use super::engine::{Engine, Kind};
+use super::engine::{Engine, Image, Kind};
+use super::probe::WALLS;
 use super::profile::{self, Values};
+use super::usage::Cgroups;
 use super::{refusal, seccomp};
 use crate::backend::scratch::Scratch;
 use crate::run::admission::Slot;
@@ -14,29 +16,30 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const SELF_END: u64 = 5;
 /// How long after that its end is certain, whatever the engine was doing at its start.
 const MARGIN: u64 = 60;
+/// The file in a run's folder that its client writes the container's id to.
+pub const CID: &str = "cid";
 /// How many bytes of `/tmp` there are for each inode.
 const BYTES_PER_INODE: u64 = 4096;
 
-/// The first program of a container: starts a timer that ends everything should nobody else have done
-/// so, leaves behind what only the engine needed, writes the mark, and becomes the interpreter. The timer
-/// is a child of the container's init and not of the code, which would else find it among its own. The
-/// limits are the native ones, where the engine's own are not lower already.
-const FIRST: &str = "( (exec </dev/null >/dev/null 2>&1; sleep \"$2\"; kill -KILL -1) & ); \
-    unset HTTP_PROXY HTTPS_PROXY FTP_PROXY NO_PROXY ALL_PROXY \
-    http_proxy https_proxy ftp_proxy no_proxy all_proxy container HOSTNAME OLDPWD; \
-    { ulimit -c 0; ulimit -Sn 1024; ulimit -Hn 4096; } 2>/dev/null; umask 022; \
-    printf '%s\\n' \"$1\" >&2; shift 2; exec \"$@\"";
+/// The first program of a container, without what reads the walls.
+const FIRST: &str = include_str!("first.sh");
 
 /// What one container is made of.
 pub struct Launch<'a> {
     /// The engine.
     pub engine: &'a Arc<Engine>,
+    /// The image's name in the settings.
+    pub name: &'a str,
     /// The image.
-    pub image: &'a str,
+    pub image: &'a Image,
+    /// The walls that its containers were shown to have, or none for a probe.
+    pub walls: &'a str,
     /// The workspace and the caps.
     pub sandbox: &'a Sandbox,
     /// The folder for scripts.
     pub scratch: &'a Path,
+    /// Where the engine's containers have their cgroups.
+    pub cgroups: &'a Arc<Cgroups>,
     /// Kept until the container is gone.
     pub slot: Slot,
 }
@@ -89,6 +92,7 @@ impl Launch<'_> {
             ("relabel", self.relabel().to_owned()),
             ("workspace", mountable(&self.sandbox.workspace)?),
             ("sandbox", mountable(&scratch.join("sandbox"))?),
+            ("cid", mountable(&scratch.join(CID))?),
         ]);
         let read_only = self.sandbox.workspace_read_only;
         let mut arguments = vec!["run".to_owned()];
@@ -96,11 +100,22 @@ impl Launch<'_> {
         for (name, value) in environment::VARIABLES {
             arguments.extend(["--env".to_owned(), format!("{name}={value}")]);
         }
-        arguments.push(self.image.to_owned());
-        arguments.extend(["-c", FIRST, "bash", name].map(str::to_owned));
+        // By its id: what was probed is what runs, whatever the name has come to mean since.
+        arguments.push(self.image.id.clone());
+        arguments.extend(["-c".to_owned(), format!("{WALLS}{FIRST}")]);
+        arguments.extend(["bash", name].map(str::to_owned));
         arguments.push((timeout + SELF_END).to_string());
+        arguments.extend([self.walls.to_owned(), self.variables()]);
         arguments.extend(program(script.language));
         Ok(arguments)
+    }
+
+    /// The variables that the code is given: ours and the image's, and none that an engine's settings add.
+    fn variables(&self) -> String {
+        let ours = environment::VARIABLES.iter().map(|(name, _)| *name);
+        let theirs = self.image.variables.iter().map(String::as_str);
+        let all = ["PATH"].into_iter().chain(ours).chain(theirs);
+        all.filter(|name| !profile::is_proxy(name)).collect::<Vec<_>>().join(" ")
     }
 
     /// What lets a container under SELinux read our folders. Docker's `--mount` has no word for it: the

@@ -1,34 +1,39 @@
 //! What a container really has: a script runs in one, and what it prints is judged.
 
-use super::engine::Facts;
-use super::refusal;
-use protocol::{Isolation, Language, Limit, Limits, Refusal, Sandbox};
+use super::engine::{Facts, Image};
+use super::mounts::Mounts;
+use super::{place, quotas, refusal};
+use protocol::{Isolation, Language, Limits, Refusal, Sandbox};
 use std::collections::HashMap;
 
-/// The script, without its variables.
+/// What reads the walls: here for the probe, and in every container before its code.
+pub const WALLS: &str = include_str!("walls.sh");
+/// The rest of the script, without its variables.
 const SCRIPT: &str = include_str!("probe.sh");
+/// The devices that engines give to every container. Anything else is a way to the machine.
+const DEVICES: [&str; 17] = [
+    "console", "core", "fd", "full", "init", "mqueue", "null", "ptmx", "pts", "random", "shm",
+    "stderr", "stdin", "stdout", "tty", "urandom", "zero",
+];
 
 /// What a probe saw.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
+    walls: Vec<String>,
     status: HashMap<String, Vec<String>>,
     routes: Vec<String>,
-    mounts: HashMap<String, Mount>,
-    writable: Vec<String>,
+    mounts: Mounts,
+    devices: Vec<String>,
+    variables: Vec<String>,
     root_writable: Vec<String>,
     set_id: bool,
-    cgroup: HashMap<String, String>,
-    swap: bool,
+    /// The files of its cgroup.
+    pub cgroup: HashMap<String, String>,
+    /// Whether the machine has swap.
+    pub swap: bool,
     programs: Vec<String>,
-    read: String,
-    wrote: bool,
+    place: place::Seen,
     done: bool,
-}
-
-#[derive(Clone, Debug)]
-struct Mount {
-    kind: String,
-    options: String,
 }
 
 /// What a container was shown to have.
@@ -36,12 +41,17 @@ struct Mount {
 pub struct Proven {
     /// The level of every run in such a container.
     pub isolation: Isolation,
+    /// The image.
+    pub image: Image,
+    /// The walls, as a run's first program compares them.
+    pub walls: String,
     programs: Vec<String>,
 }
 
-/// The script for a round trip through these two files of the workspace.
-pub fn script(file_in: &str, file_out: &str) -> String {
-    format!("file_in={file_in} file_out={file_out}\n{SCRIPT}")
+/// The script; `trip` are the two files for a round trip through the workspace.
+pub fn script(trip: Option<(&str, &str)>) -> String {
+    let (file_in, file_out) = trip.unwrap_or_default();
+    format!("file_in={file_in} file_out={file_out}\n{WALLS}{SCRIPT}")
 }
 
 impl Seen {
@@ -50,35 +60,47 @@ impl Seen {
         let mut seen = Seen::default();
         for line in text.lines() {
             let (name, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let mut words = rest.split(' ').map(str::to_owned);
-            let mut word = || words.next().unwrap_or_default();
-            match name {
-                "status" => {
-                    let key = word().trim_end_matches(':').to_owned();
-                    seen.status.insert(key, words.collect());
-                }
-                "route" => seen.routes.push(rest.to_owned()),
-                "mount" => {
-                    let (place, _, kind, _, options) = (word(), word(), word(), word(), word());
-                    // A later mount on the same place covers the earlier one.
-                    seen.mounts.insert(place, Mount { kind, options });
-                }
-                "writable" => seen.writable.push(rest.to_owned()),
-                "root-writable" => seen.root_writable.push(rest.to_owned()),
-                "set-id" => seen.set_id = true,
-                "cgroup" => {
-                    let file = word();
-                    seen.cgroup.insert(file, words.collect::<Vec<_>>().join(" "));
-                }
-                "swap" => seen.swap = true,
-                "program" => seen.programs.push(rest.to_owned()),
-                "read" => seen.read = rest.to_owned(),
-                "wrote" => seen.wrote = true,
-                "done" => seen.done = true,
-                _ => {}
+            if seen.take_wall(name, rest) {
+                seen.walls.push(line.to_owned());
+            } else {
+                seen.take(name, rest);
             }
         }
         seen
+    }
+
+    /// What `walls.sh` prints; whether it was that.
+    fn take_wall(&mut self, name: &str, rest: &str) -> bool {
+        let mut words = rest.split(' ').map(str::to_owned);
+        let mut word = || words.next().unwrap_or_default();
+        match name {
+            "status" => {
+                let key = word().trim_end_matches(':').to_owned();
+                self.status.insert(key, words.collect());
+            }
+            "route" => self.routes.push(rest.to_owned()),
+            "mount" => self.mounts.add(rest),
+            "device" => self.devices.push(rest.to_owned()),
+            "variable" => self.variables.push(rest.to_owned()),
+            "cgroup" => {
+                let file = word();
+                self.cgroup.insert(file, words.collect::<Vec<_>>().join(" "));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn take(&mut self, name: &str, rest: &str) {
+        match name {
+            "writable" => self.mounts.writable(rest),
+            "root-writable" => self.root_writable.push(rest.to_owned()),
+            "set-id" => self.set_id = true,
+            "swap" => self.swap = true,
+            "program" => self.programs.push(rest.to_owned()),
+            "done" => self.done = true,
+            _ => self.place.take(name, rest),
+        }
     }
 
     /// Whether the script ran to its end.
@@ -86,8 +108,8 @@ impl Seen {
         self.done
     }
 
-    /// What must be in force and is not, in words.
-    pub fn missing(&self, facts: &Facts, sandbox: &Sandbox, token: &str) -> Vec<String> {
+    /// What must be in force and is not, in words, but for the workspace.
+    fn missing(&self, facts: &Facts, sandbox: &Sandbox) -> Vec<String> {
         let first = |name: &str| {
             self.status.get(name).and_then(|values| values.first()).map_or("", String::as_str)
         };
@@ -106,103 +128,56 @@ impl Seen {
         must(self.root_writable.is_empty(), "a read-only root");
         // Under a rootless engine root inside is the user outside.
         must(!matches!(first("Uid"), "" | "0") || facts.rootless, "an ordinary user");
-        must(
-            self.read == token,
-            "the workspace that was mounted (is it shared with the engine's machine?)",
-        );
-        if sandbox.workspace_read_only {
-            must(!self.wrote, "a workspace that refuses writes");
-        } else {
-            must(self.wrote, "a workspace that can be written");
+        let surplus = |there: &[String], wanted: &[&str]| -> Vec<String> {
+            there.iter().filter(|name| !wanted.contains(&name.as_str())).cloned().collect()
+        };
+        for (names, what) in [
+            (surplus(&self.devices, &DEVICES), "the usual devices alone"),
+            (surplus(&self.variables, &[]), "its own environment alone"),
+        ] {
+            let settings = "does the image or a setting of the engine's add it?";
+            must(names.is_empty(), &format!("{what} (there is {}: {settings})", names.join(", ")));
         }
-        for place in ["/tmp", "/run", "/var/tmp", "/dev/shm"] {
-            must(self.is_capped(place), &format!("a cap on {place}"));
-        }
-        for place in self.writable.iter().filter(|place| !self.is_in_memory(place)) {
-            must(false, &format!("a cap on {place} (does the image declare a volume there?)"));
-        }
+        missing.extend(self.mounts.missing(sandbox));
         missing
     }
 
-    fn is_capped(&self, place: &str) -> bool {
-        self.mounts.get(place).is_some_and(|mount| {
-            mount.kind == "tmpfs" && mount.options.split(',').any(|part| part.starts_with("size="))
-        })
-    }
-
-    fn is_in_memory(&self, place: &str) -> bool {
-        let kind = self.mounts.get(place).map(|mount| mount.kind.as_str());
-        matches!(kind, Some("tmpfs" | "mqueue" | "devpts"))
+    /// What was proven, or what is missing. `None` if that takes a round trip through the workspace:
+    /// the engine runs on a machine of its own.
+    ///
+    /// # Errors
+    /// A refusal that names everything that is not in force.
+    pub fn judge(
+        self,
+        facts: &Facts,
+        sandbox: &Sandbox,
+        image: Image,
+        token: Option<&str>,
+    ) -> Result<Option<Proven>, Refusal> {
+        let mut missing = self.missing(facts, sandbox);
+        let place = self.place.missing(sandbox, self.mounts.workspace_is_read_only(), token);
+        if place.is_none() && missing.is_empty() {
+            return Ok(None);
+        }
+        missing.extend(place.unwrap_or_default());
+        if !missing.is_empty() {
+            return Err(refusal::not_in_force(facts.kind, &facts.version, &missing));
+        }
+        let isolation = self.isolation(facts, &sandbox.limits);
+        let walls = format!("\n{}\n", self.walls.join("\n"));
+        Ok(Some(Proven { isolation, image, walls, programs: self.programs }))
     }
 
     /// The level, from the limits that are in force.
-    pub fn isolation(&self, facts: &Facts, limits: &Limits) -> Isolation {
-        let mut not_applied = Vec::new();
+    fn isolation(&self, facts: &Facts, limits: &Limits) -> Isolation {
+        let not_applied = quotas::not_applied(self, limits);
         let mut reasons = Vec::new();
-        if !self.cpu_is_capped(limits) {
-            not_applied.push(Limit::Cpu);
-        }
-        if !self.memory_is_capped(limits) {
-            not_applied.push(Limit::Memory);
-        }
-        let pids = self.number(&["pids.max", "pids/pids.max"]);
-        if pids.is_none_or(|pids| pids > u64::from(limits.pids_max.get())) {
-            not_applied.push(Limit::Pids);
-        }
         if !not_applied.is_empty() {
             let (kind, rootless) =
                 (facts.kind.title(), if facts.rootless { "rootless " } else { "" });
             reasons.push(format!("{rootless}{kind} was asked for them and did not apply them"));
         }
         Isolation::container(not_applied, reasons)
-    }
-
-    fn memory_is_capped(&self, limits: &Limits) -> bool {
-        let cap = u64::from(limits.memory_mib.get()) * 1024 * 1024;
-        let memory = self.number(&["memory.max", "memory/memory.limit_in_bytes"]);
-        let no_swap = match (
-            self.number(&["memory.swap.max"]),
-            self.number(&["memory/memory.memsw.limit_in_bytes"]),
-        ) {
-            (Some(swap), _) => swap == 0,
-            (None, Some(together)) => together <= cap,
-            // A kernel that does not count swap; without any there is none to use.
-            (None, None) => !self.swap,
-        };
-        memory.is_some_and(|memory| memory <= cap) && no_swap
-    }
-
-    fn cpu_is_capped(&self, limits: &Limits) -> bool {
-        let (quota, period) = match self.cgroup.get("cpu.max").and_then(|text| text.split_once(' '))
-        {
-            Some((quota, period)) => (quota.parse().ok(), period.parse().ok()),
-            None => {
-                (self.number(&["cpu/cpu.cfs_quota_us"]), self.number(&["cpu/cpu.cfs_period_us"]))
-            }
-        };
-        let (Some(quota), Some(period)): (Option<u64>, Option<u64>) = (quota, period) else {
-            return false;
-        };
-        // Engines round the quota to whole microseconds.
-        u128::from(quota) * 100 <= (u128::from(limits.cpu_percent.get()) + 1) * u128::from(period)
-    }
-
-    /// The number in the first of these files that is there; `max` and -1 are none.
-    fn number(&self, files: &[&str]) -> Option<u64> {
-        files.iter().find_map(|file| self.cgroup.get(*file))?.parse().ok()
-    }
-
-    /// What was proven, or what is missing.
-    ///
-    /// # Errors
-    /// A refusal that names everything that is not in force.
-    pub fn judge(self, facts: &Facts, sandbox: &Sandbox, token: &str) -> Result<Proven, Refusal> {
-        let missing = self.missing(facts, sandbox, token);
-        if !missing.is_empty() {
-            return Err(refusal::not_in_force(facts.kind, &facts.version, &missing));
-        }
-        let isolation = self.isolation(facts, &sandbox.limits);
-        Ok(Proven { isolation, programs: self.programs })
     }
 }
 
@@ -219,4 +194,4 @@ impl Proven {
 
 #[cfg(test)]
 #[path = "probe_tests.rs"]
-mod tests;
+pub(super) mod tests;

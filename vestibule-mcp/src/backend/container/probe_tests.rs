@@ -4,7 +4,7 @@ use super::super::engine::Kind;
 use super::*;
 use protocol::{CgroupSource, CpuPercent, MemoryMib, PidsMax, Rootfs, TmpfsMib};
 
-const TOKEN: &str = "token";
+const TOKEN: Option<&str> = Some("token");
 
 /// What Docker gives on a host with cgroup v2.
 const GOOD: &str = "\
@@ -17,8 +17,14 @@ status CapAmb: 0000000000000000
 status NoNewPrivs: 1
 status Seccomp: 2
 route lo
-mount / ro,relatime overlay overlay rw,lowerdir=/a
+mount / ro,relatime overlay
 mount /dev rw,nosuid tmpfs tmpfs rw,size=65536k,mode=755
+mount /proc/kcore rw tmpfs tmpfs rw,size=65536k
+mount /workspace rw ext4
+mount /sandbox ro ext4
+mount /etc/hosts ro ext4
+device null
+device zero
 mount /dev/shm rw,nosuid tmpfs shm rw,size=65536k
 mount /tmp rw,nosuid tmpfs tmpfs rw,size=65536k,nr_inodes=16384
 mount /run rw,nosuid tmpfs tmpfs rw,size=1024k
@@ -37,7 +43,7 @@ wrote
 done
 ";
 
-fn sandbox(read_only: bool) -> Sandbox {
+pub(in super::super) fn sandbox(read_only: bool) -> Sandbox {
     Sandbox {
         rootfs: Rootfs::Host,
         workspace: "/w".into(),
@@ -57,8 +63,12 @@ fn facts(rootless: bool) -> Facts {
     Facts { kind: Kind::Docker, rootless, ..Facts::default() }
 }
 
-fn missing(text: &str) -> Vec<String> {
-    Seen::parse(text).missing(&facts(false), &sandbox(false), TOKEN)
+fn judge(text: &str, rootless: bool, read_only: bool) -> Result<Option<Proven>, Refusal> {
+    Seen::parse(text).judge(&facts(rootless), &sandbox(read_only), Image::default(), TOKEN)
+}
+
+fn missing(text: &str) -> String {
+    judge(text, false, false).map_or_else(|refusal| refusal.what, |_| String::new())
 }
 
 fn level(text: &str) -> String {
@@ -67,9 +77,9 @@ fn level(text: &str) -> String {
 
 #[test]
 fn a_whole_container_is_a_container() {
-    assert_eq!(missing(GOOD), Vec::<String>::new());
+    assert_eq!(missing(GOOD), "");
     assert_eq!(level(GOOD), "container");
-    let proven = Seen::parse(GOOD).judge(&facts(false), &sandbox(false), TOKEN).unwrap();
+    let proven = judge(GOOD, false, false).unwrap().unwrap();
     assert!(proven.check_language("image", Language::Python).is_ok());
     assert!(proven.check_language("image", Language::Node).is_err());
 }
@@ -84,6 +94,8 @@ fn every_hard_control_is_missed_when_it_is_not_there() {
         ("Seccomp: 2", "Seccomp: 0", "syscall policy"),
         ("swap /dev/sda2", "set-id", "syscall policy"),
         ("swap /dev/sda2", "root-writable /etc", "read-only root"),
+        ("device zero", "device kvm", "the usual devices alone (there is kvm"),
+        ("device zero", "variable A-B", "environment alone (there is A-B"),
         ("Uid: 1000", "Uid: 0", "ordinary user"),
         ("read token", "read ", "workspace that was mounted"),
         ("wrote\n", "", "can be written"),
@@ -92,26 +104,29 @@ fn every_hard_control_is_missed_when_it_is_not_there() {
             "mount /run rw tmpfs tmpfs rw",
             "a cap on /run",
         ),
-        ("writable /tmp", "writable /data", "volume"),
+        ("writable /tmp", "writable /data", "a cap on /data"),
+        ("mount /sandbox ro ext4", "mount /data rw ext4", "there is /data: does the image"),
+        ("mount /sandbox ro ext4", "mount /run/secrets ro ext4", "there is /run/secrets"),
     ];
     for (from, to, what) in cases {
         assert!(GOOD.contains(from), "{from}");
         let found = missing(&GOOD.replace(from, to));
-        assert!(found.iter().any(|text| text.contains(what)), "{to}: {found:?}");
+        assert!(found.contains(what), "{to}: {found}");
     }
 }
 
 #[test]
 fn root_inside_is_nobody_special_under_a_rootless_engine() {
     let text = GOOD.replace("Uid: 1000", "Uid: 0");
-    assert!(Seen::parse(&text).missing(&facts(true), &sandbox(false), TOKEN).is_empty());
+    assert!(judge(&text, true, false).is_ok());
 }
 
 #[test]
 fn a_read_only_workspace_must_refuse_writes() {
-    let seen = |text: &str| Seen::parse(text).missing(&facts(false), &sandbox(true), TOKEN);
-    assert_eq!(seen(GOOD).len(), 1);
-    assert!(seen(&GOOD.replace("wrote\n", "")).is_empty());
+    assert!(judge(GOOD, false, true).is_err());
+    let mounted = GOOD.replace("mount /workspace rw", "mount /workspace ro");
+    assert!(judge(&mounted, false, true).is_err());
+    assert!(judge(&mounted.replace("wrote\n", ""), false, true).is_ok());
 }
 
 #[test]
@@ -151,7 +166,17 @@ fn the_files_of_the_first_version_of_cgroups_are_read_too() {
 
 #[test]
 fn what_a_container_prints_beside_is_not_read() {
-    let seen = Seen::parse("status\nmount\ncgroup\nnonsense\n\nread\n");
-    assert!(!seen.is_whole());
-    assert!(!seen.missing(&facts(false), &sandbox(false), TOKEN).is_empty());
+    let text = "status\nmount\ncgroup\nnonsense\n\nread\n";
+    assert!(!Seen::parse(text).is_whole());
+    assert!(!missing(text).is_empty());
+}
+
+#[test]
+fn the_walls_are_kept_as_they_were_printed_and_nothing_else() {
+    let walls = judge(GOOD, false, false).unwrap().unwrap().walls;
+    assert!(walls.starts_with("\nstatus Uid: 1000 1000 1000 1000\nstatus CapInh:"), "{walls}");
+    assert!(walls.ends_with("\ncgroup pids.max 128\n"), "{walls}");
+    for other in ["swap", "writable", "read", "program"] {
+        assert!(!walls.contains(&format!("\n{other} ")), "{walls}");
+    }
 }

@@ -53,6 +53,7 @@ const PROXY: &str = "the client would pass a proxy of its own settings on, and w
 /// The table, in the order of the arguments.
 pub const FLAGS: &[Flag] = &[
     flag("--name", "{name}", "a name of the run's own, by which it is removed"),
+    flag("--cidfile", "{cid}", "its id, by which its cgroup is found and its usage read"),
     flag("--label", "vestibule.run=1", "tells a run's container from all others"),
     flag("--label", "vestibule.deadline={deadline}", "when whoever finds it may remove it"),
     flag("--label", "vestibule.life={life}", "how long that was from its start"),
@@ -96,6 +97,12 @@ pub const FLAGS: &[Flag] = &[
         "capped: Podman leaves it writable under a read-only root",
     ),
     flag("--tmpfs", "/var/tmp:rw,noexec,nosuid,nodev,mode=1777,size=1m", "likewise"),
+    only(
+        Only::Podman,
+        "--tmpfs",
+        "/run/secrets:ro,noexec,nosuid,nodev,size=4k",
+        "an empty one: distributions have Podman put the machine's subscriptions there",
+    ),
     flag("--shm-size", "64m", "the cap on /dev/shm"),
     only(
         Only::Podman,
@@ -139,7 +146,7 @@ pub const FLAGS: &[Flag] = &[
 pub type Values = HashMap<&'static str, String>;
 
 /// Every name that the table uses.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "name",
     "deadline",
     "life",
@@ -153,6 +160,7 @@ pub const NAMES: [&str; 13] = [
     "workspace",
     "sandbox",
     "relabel",
+    "cid",
 ];
 
 impl Only {
@@ -178,6 +186,12 @@ impl Only {
             Only::WritableWorkspace => !read_only,
         }
     }
+}
+
+/// Whether this is a variable that names a proxy.
+pub fn is_proxy(variable: &str) -> bool {
+    let option = format!("{variable}=");
+    FLAGS.iter().any(|flag| flag.option == "--env" && flag.value == option)
 }
 
 /// The arguments of `run` up to the image.

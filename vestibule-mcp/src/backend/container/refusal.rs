@@ -72,9 +72,9 @@ pub fn no_answer(kind: Kind, limit: Duration) -> Refusal {
 }
 
 /// What it says is no JSON that we can read.
-pub fn unreadable(kind: Kind, error: &serde_json::Error) -> Refusal {
+pub fn unreadable(kind: Kind, question: &str, error: &serde_json::Error) -> Refusal {
     refuse(
-        format!("what `{} info` prints cannot be read ({error})", kind.name()),
+        format!("what `{} {question}` prints cannot be read ({error})", kind.name()),
         format!("update {}", kind.title()),
     )
 }
@@ -85,6 +85,17 @@ pub fn no_linux_containers(kind: Kind, system: &str) -> Refusal {
     refuse(
         format!("{} runs {} containers", kind.title(), escape::for_display(system, 40)),
         "switch it to Linux containers (in Docker Desktop's menu)".to_owned(),
+    )
+}
+
+/// Docker's client is connected to Podman.
+pub fn podmans_socket() -> Refusal {
+    refuse(
+        "Docker's client leads to a socket of Podman's here, which takes no syscall policy from it"
+            .to_owned(),
+        "remove DOCKER_HOST, or switch the docker context, and use Podman itself: set \
+         VESTIBULE_RUNTIME to podman, and CONTAINER_HOST to that socket if it is not your own"
+            .to_owned(),
     )
 }
 
@@ -182,14 +193,37 @@ pub fn image_lacks(image: &str, what: &str) -> Refusal {
     )
 }
 
-/// A container ended before it came to the code.
-pub fn ended_early(image: &str, exit_code: i64) -> Refusal {
+/// A container ended before it came to the code, with these words of whoever should have brought it there.
+pub fn ended_early(kind: Kind, image: &str, exit_code: i64, words: &str) -> Refusal {
+    // What a shell exits with, and what the engines' init programs say.
+    let not_found = words.contains("No such file") || words.contains("not found");
+    if exit_code == 127 || (not_found && ["bash", "exec"].iter().any(|part| words.contains(part))) {
+        return image_lacks(image, "bash on its PATH, which starts the code");
+    }
+    if !words.trim().is_empty() {
+        return said(kind, words);
+    }
     refuse_image(
         format!(
             "a container of {image} ended with exit code {exit_code} before the code was started"
         ),
         "use an image that has bash and coreutils, or raise VESTIBULE_MEM_MB".to_owned(),
     )
+}
+
+/// A container was another one than the probe's, and its code was not started.
+pub fn changed(kind: Kind, wall: &str) -> Refusal {
+    Refusal {
+        retry: Retry::Now,
+        ..refuse(
+            format!(
+                "a container of {} is no longer what a probe of it has shown ({})",
+                kind.title(),
+                escape::for_display(wall, WORDS)
+            ),
+            "call again: the next call probes it anew".to_owned(),
+        )
+    }
 }
 
 /// The image has no interpreter for a language.

@@ -58,7 +58,7 @@ impl Drop for Remains {
         drop(scratch);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                remove(&engine.cli, &name, !is_known).await;
+                remove(&engine.cli, &name, !is_known, &slot).await;
                 drop(slot);
             });
         }
@@ -66,14 +66,17 @@ impl Drop for Remains {
 }
 
 /// Removes a container, and goes on until it is gone. One that `may_come_late` is looked for again.
-async fn remove(cli: &Cli, name: &str, may_come_late: bool) {
+async fn remove(cli: &Cli, name: &str, may_come_late: bool, slot: &Slot) {
     let born_by = Instant::now() + LATE_BIRTH;
     let mut pause = Duration::from_millis(100);
     loop {
         match remove_once(cli, name).await {
             Ok(()) if !may_come_late || Instant::now() > born_by => return,
             Ok(()) => {}
-            Err(why) => tracing::warn!("the container {name} is not removed yet: {why}"),
+            Err(why) => {
+                slot.is_held_by("a container that its engine does not remove");
+                tracing::warn!("the container {name} is not removed yet: {why}");
+            }
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE);

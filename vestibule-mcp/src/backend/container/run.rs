@@ -1,11 +1,12 @@
 //! One container: started, watched, and what the engine says of it.
 
 use super::engine::{self, Kind};
-use super::launch::Launch;
+use super::launch::{CID, Launch};
 use super::record::{self, Record};
 use super::refusal;
 use super::removal::Remains;
 use super::streams::{self, Streams};
+use super::usage::{Counters, Meter, NOT_MEASURED};
 use super::watch::{Clock, Watched, end_client, watch};
 use crate::backend::Finish;
 use crate::backend::counter::Counter;
@@ -17,8 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 /// How long the engine may take for its record, at least, when the time of the run is up.
 const RECORD: Duration = Duration::from_secs(2);
-/// Why nothing but the wall time is measured.
-const NOT_MEASURED: &str = "not readable from outside a container";
 
 impl Launch<'_> {
     /// Runs a script in a container of its own. The container is removed in the background, however
@@ -32,7 +31,7 @@ impl Launch<'_> {
         match self.start_and_watch(script, output, stop).await {
             Ok(Finish::Lost(what)) => {
                 let words = streams::take_last_words(&mut output.stderr);
-                let words = words.map(|words| format!(" ({})", refusal::words(&words)));
+                let words = words.map(|words| format!(" (standard error ended with: {words})"));
                 Finish::Lost(what + &words.unwrap_or_default())
             }
             Ok(finish) => finish,
@@ -55,9 +54,11 @@ impl Launch<'_> {
         let kind = self.engine.facts.kind;
         let mut client = command.spawn().map_err(|error| refusal::cannot_start(kind, &error))?;
         let mut streams = Streams::new(&mut client, &name);
+        let mut meter = Meter::new(self.cgroups, &self.sandbox.limits, scratch.path().join(CID));
         let mut remains = Remains::new(self.engine.clone(), name, scratch, self.slot.clone());
         let mut counter = Counter::new(script, output);
-        let watched = watch(&mut client, &mut streams, &mut counter, &mut clock, stop).await;
+        let begun = || meter.start();
+        let watched = watch(&mut client, &mut streams, &mut counter, &mut clock, stop, begun).await;
         if !matches!(watched, Watched::ClientEnded(_)) {
             end_client(&mut client, &mut streams, &mut counter).await;
         }
@@ -67,14 +68,12 @@ impl Launch<'_> {
         }
         let ending = match watched {
             Watched::ClientEnded(code) => {
-                let found = match self.told_by_client(code, &streams) {
-                    Some(record) => Ok(Some(record)),
-                    None => {
-                        let patience = clock.left().max(RECORD);
-                        record::read(&self.engine.cli, remains.name(), patience).await
-                    }
-                };
-                return Ok(self.finish(found, &streams, &counter, wall));
+                let patience = clock.left().max(RECORD);
+                let (found, used) = tokio::join!(
+                    self.account(code, &streams, &mut remains, patience),
+                    meter.at_the_end()
+                );
+                return Ok(self.finish(found, used, &streams, &counter, wall));
             }
             Watched::Stopped => return Ok(Finish::Stopped),
             Watched::NotBegun => {
@@ -85,7 +84,30 @@ impl Launch<'_> {
             Watched::TimedOut => Ending::TimedOut,
             Watched::Overflow(stream) => Ending::Overflow(stream),
         };
-        Ok(Finish::Finished(counter.outcome(ending, wall, NOT_MEASURED)))
+        let mut outcome = counter.outcome(ending, wall, NOT_MEASURED);
+        if let Some(used) = meter.now() {
+            used.add_to(&mut outcome);
+        }
+        Ok(Finish::Finished(outcome))
+    }
+
+    /// What is known of a container whose client has ended.
+    async fn account(
+        &self,
+        code: Option<i32>,
+        streams: &Streams,
+        remains: &mut Remains,
+        patience: Duration,
+    ) -> Result<Option<Record>, String> {
+        if let Some(record) = self.told_by_client(code, streams) {
+            return Ok(Some(record));
+        }
+        let found = record::read(&self.engine.cli, remains.name(), patience).await;
+        // The engine has done with what the client asked for: no container comes after this.
+        if matches!(found, Ok(Some(_))) || engine::is_missing_image(&streams.words()) {
+            remains.container_is_known();
+        }
+        found
     }
 
     /// The record of a run that needs none: to ask Podman takes a third of a short run. The mark shows
@@ -101,15 +123,26 @@ impl Launch<'_> {
     fn refused(&self, words: &str) -> Refusal {
         let (kind, program) = (self.engine.facts.kind, &self.engine.cli.program);
         if engine::is_missing_image(words) {
-            return refusal::image_missing(kind, program, self.image);
+            return refusal::image_missing(kind, program, self.name);
         }
         refusal::said(kind, words)
+    }
+
+    /// Why a container has ended before its code was started: in its first program's words, or whoever
+    /// could not start that.
+    fn ended_early(&self, exit_code: i64, streams: &Streams) -> Refusal {
+        let kind = self.engine.facts.kind;
+        match streams.differing() {
+            Some(wall) => refusal::changed(kind, &wall),
+            None => refusal::ended_early(kind, self.name, exit_code, &streams.words()),
+        }
     }
 
     /// What the engine's record makes of a run whose client has ended.
     fn finish(
         &self,
         found: Result<Option<Record>, String>,
+        used: Option<Counters>,
         streams: &Streams,
         counter: &Counter<'_, '_>,
         wall: Duration,
@@ -121,15 +154,11 @@ impl Launch<'_> {
             }
             // Its init was started and could not start our first program, or ended before it.
             Ok(Some(record)) if record.was_started() && !streams.has_begun() => {
-                let words = streams.words();
-                Finish::NotStarted(match words.trim().is_empty() {
-                    true => refusal::ended_early(self.image, record.exit_code),
-                    false => self.refused(&words),
-                })
+                Finish::NotStarted(self.ended_early(record.exit_code, streams))
             }
             Ok(Some(record)) if record.was_started() => {
                 let mib = self.sandbox.limits.memory_mib.get();
-                Finish::Finished(judged(&record, mib, counter, wall))
+                Finish::Finished(judged(&record, used, mib, counter, wall))
             }
             Ok(Some(record)) => {
                 let words = streams.words();
@@ -143,12 +172,24 @@ impl Launch<'_> {
     }
 }
 
-fn judged(record: &Record, mib: u32, counter: &Counter<'_, '_>, wall: Duration) -> Outcome {
+/// The report of a run, from the engine's record and from what the kernel counted, where that was read.
+fn judged(
+    record: &Record,
+    used: Option<Counters>,
+    mib: u32,
+    counter: &Counter<'_, '_>,
+    wall: Duration,
+) -> Outcome {
     let code = u8::try_from(record.exit_code).unwrap_or(u8::MAX);
-    let killed = record.oom_killed && code == 128 + 9;
+    // Podman over runc may not know of a kill for memory, and Podman is not asked where a child was killed.
+    let oom_killed = record.oom_killed || used.as_ref().is_some_and(|used| used.killed);
+    let killed = oom_killed && code == 128 + 9;
     let ending = if killed { Ending::OutOfMemory } else { Ending::Exited(code) };
     let mut outcome = counter.outcome(ending, wall, NOT_MEASURED);
-    if record.oom_killed && !killed {
+    if let Some(used) = used {
+        used.add_to(&mut outcome);
+    }
+    if oom_killed && !killed {
         outcome.limits_hit.push(LimitHit::Memory(mib));
     }
     outcome

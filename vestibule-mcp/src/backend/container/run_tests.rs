@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::Progress;
-use protocol::{Language, OutputBytes, TimeoutSeconds};
+use protocol::{Language, Measured, OutputBytes, TimeoutSeconds};
 use tokio::sync::watch;
 
 fn script() -> Script {
@@ -15,9 +15,13 @@ fn script() -> Script {
 }
 
 fn outcome(record: Record) -> Outcome {
+    judged_with(record, None)
+}
+
+fn judged_with(record: Record, used: Option<Counters>) -> Outcome {
     let script = script();
     let mut output = Output::new(script.output_bytes, watch::Sender::new(Progress::Queued), None);
-    judged(&record, 256, &Counter::new(&script, &mut output), Duration::from_millis(7))
+    judged(&record, used, 256, &Counter::new(&script, &mut output), Duration::from_millis(7))
 }
 
 #[test]
@@ -30,4 +34,20 @@ fn a_record_of_a_kill_for_memory_is_told_from_the_codes_own_exit() {
     assert_eq!(child.ending, Ending::Exited(3));
     assert_eq!(child.limits_hit, [LimitHit::Memory(256)]);
     assert_eq!(child.usage.wall_us, 7000);
+}
+
+#[test]
+fn what_the_kernel_counted_is_in_the_report_and_a_kill_it_saw_counts() {
+    let used = Counters {
+        cpu_us: Measured::Value(14000),
+        mem_peak_bytes: Measured::Value(9 << 20),
+        pids_peak: Measured::Missing("Linux 6.1+ needed".to_owned()),
+        limits_hit: vec![LimitHit::Pids(128)],
+        killed: true,
+    };
+    let child = judged_with(Record::exited(3), Some(used.clone()));
+    assert_eq!(child.usage.cpu_us, Measured::Value(14000));
+    assert_eq!(child.usage.pids_peak, used.pids_peak);
+    assert_eq!(child.limits_hit, [LimitHit::Pids(128), LimitHit::Memory(256)]);
+    assert_eq!(judged_with(Record::exited(137), Some(used)).ending, Ending::OutOfMemory);
 }

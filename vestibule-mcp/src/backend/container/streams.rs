@@ -8,6 +8,8 @@ use tokio::process::Child;
 
 /// How much of an engine's words is kept.
 const WORDS: usize = 16 * 1024;
+/// How many bytes at the end of standard error may be taken for an engine's words.
+const LAST_WORDS: usize = 400;
 
 /// The streams of one run.
 pub struct Streams {
@@ -40,6 +42,16 @@ impl Streams {
     /// What the engine itself has said.
     pub fn words(&self) -> String {
         String::from_utf8_lossy(&self.chatter.words).into_owned()
+    }
+
+    /// The wall that the first program found to be another than the probe's.
+    pub fn differing(&self) -> Option<String> {
+        let words = self.words();
+        let mark = String::from_utf8_lossy(&self.chatter.mark);
+        let wall = |line: &str| {
+            line.strip_prefix(mark.trim_end())?.strip_prefix(" differs: ").map(str::to_owned)
+        };
+        words.lines().find_map(wall)
     }
 
     /// Reads once from whichever stream has something; whether one is still open.
@@ -75,23 +87,34 @@ impl Chatter {
     }
 }
 
-/// Takes the engine's last words off what the code wrote to standard error: a client that loses its
-/// engine says so there. Only for a run of which the engine gives no account.
+/// Takes off the lines at the end of standard error that read like an engine's: a client that loses its
+/// engine says so there. Only for a run of which the engine gives no account. Its code may have printed
+/// the like, so whoever passes them on says where they stood, and not who wrote them.
 pub fn take_last_words(stderr: &mut Captured) -> Option<String> {
-    let text = String::from_utf8_lossy(&stderr.bytes).into_owned();
-    let mut kept = text.trim_end_matches('\n').len();
-    let mut words = None;
-    while let Some(line) = text[..kept].rsplit('\n').next().filter(|line| is_engines(line)) {
-        words = Some(line.to_owned());
-        kept = kept.saturating_sub(line.len() + 1);
+    let end = stderr.bytes.len();
+    // Of a stream that was cut the end is not here.
+    if stderr.seen != end as u64 {
+        return None;
     }
-    if words.is_some() && kept < stderr.bytes.len() {
-        // The line end before them is the code's.
-        let end = if kept == 0 { 0 } else { kept + 1 };
-        stderr.seen = stderr.seen.saturating_sub((stderr.bytes.len() - end) as u64);
-        stderr.bytes.truncate(end);
+    let mut kept = end;
+    while let Some((begin, line)) = last_line(&stderr.bytes[..kept]) {
+        if !is_engines(line) || end - begin > LAST_WORDS {
+            break;
+        }
+        kept = begin;
     }
-    words
+    let words = String::from_utf8_lossy(&stderr.bytes[kept..]).trim_end().replace('\n', " | ");
+    stderr.bytes.truncate(kept);
+    stderr.seen = kept as u64;
+    (!words.is_empty()).then_some(words)
+}
+
+/// The last line and where it begins; `None` if it is empty or no text.
+fn last_line(bytes: &[u8]) -> Option<(usize, &str)> {
+    let line = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    let begin = line.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let text = std::str::from_utf8(&line[begin..]).ok()?;
+    (!text.is_empty()).then_some((begin, text))
 }
 
 /// How the clients of Docker and Podman begin a line of their own.
@@ -122,8 +145,22 @@ mod tests {
         assert_eq!(taken(&format!("mine\n{lost}\n")), ("mine\n".into(), Some(lost.into())));
         assert_eq!(taken(&format!("{lost}\n")), (String::new(), Some(lost.into())));
         let two = format!("{lost}\nError response from daemon: x\n");
-        assert_eq!(taken(&two), (String::new(), Some(lost.into())));
+        let both = format!("{lost} | Error response from daemon: x");
+        assert_eq!(taken(&two), (String::new(), Some(both)));
+        let long = format!("Error response from daemon: {}\n", "x".repeat(LAST_WORDS));
+        assert_eq!(taken(&long), (long.clone(), None));
         assert_eq!(taken("Error: my own\n"), ("Error: my own\n".into(), None));
         assert_eq!(taken(""), (String::new(), None));
+    }
+
+    #[test]
+    fn what_stands_before_an_engines_words_stays_whatever_it_is() {
+        let bytes = b"\xff\xfe\nError response from daemon: x\n".to_vec();
+        let mut stderr = Captured { seen: bytes.len() as u64, bytes };
+        assert!(take_last_words(&mut stderr).is_some());
+        assert_eq!((stderr.bytes.as_slice(), stderr.seen), (&b"\xff\xfe\n"[..], 3));
+        let mut cut = Captured { bytes: b"Error response from daemon: x\n".to_vec(), seen: 99 };
+        assert_eq!(take_last_words(&mut cut), None);
+        assert_eq!(cut.seen, 99);
     }
 }

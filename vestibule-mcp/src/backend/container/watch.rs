@@ -64,13 +64,15 @@ impl Clock {
     }
 }
 
-/// Reads output until the client ends, a stream floods, or the time is up.
+/// Reads output until the client ends, a stream floods, or the time is up. Calls `begun` when the code is
+/// started.
 pub async fn watch(
     client: &mut Child,
     streams: &mut Streams,
     counter: &mut Counter<'_, '_>,
     clock: &mut Clock,
     stop: &CancellationToken,
+    mut begun: impl FnMut(),
 ) -> Watched {
     let mut open = true;
     loop {
@@ -91,6 +93,7 @@ pub async fn watch(
         }
         if clock.begun.is_none() && streams.has_begun() {
             clock.begun = Some(Instant::now());
+            begun();
         }
     }
 }
