@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import tarfile
+import threading
+import time
 
 from checking import Skip, check, expect
 from host import AS_PERSON, KIND, PERSON, VARIABLES, WORK, WORKSPACE, Client, engine, is_contained, made, nothing_left
@@ -134,16 +136,20 @@ def own_settings():
         raise Skip("these settings are those of an ordinary user's Podman")
     secret = os.path.join(PERSON.pw_dir, "secret")
     subprocess.run([*AS_PERSON, "mkdir", "-p", secret + "/key"], check=True)
-    with settings('[containers]\nenv = ["LEAKED=s3cret"]\n', f"{secret}:/run/secrets\n"), Client() as client:
-        answer = client.call("bash", "env; ls -A /run/secrets; [ -e /run/secrets/key ] || echo done")
-        is_contained(answer)
-        expect("LEAKED" not in answer.stdout, answer.text)
+    with settings("", f"{secret}:/run/secrets\n"), Client() as client:
         # An empty folder stands where the machine's own would be.
-        expect(answer.stdout.endswith("\ndone") and answer.stderr == "", answer.text)
+        is_contained(client.call("bash", "ls -A /run/secrets; echo done"), "done")
+    with settings('[containers]\nenv = ["LEAKED=s3cret"]\n'), Client() as client:
+        blocked(client.call("bash", "env"), "its own environment alone", "there is LEAKED")
+    for place in "/etc/localtime", "/dev/shm/key", "/proc/key":
+        with settings(f'[containers]\nvolumes = ["{secret}/key:{place}"]\n'), Client() as client:
+            blocked(client.call("bash", "true"), place)
     with settings(f'[containers]\nvolumes = ["{secret}:/opt/secret"]\n'), Client() as client:
         blocked(client.call("bash", "true"), "there is /opt/secret")
     with settings('[containers]\ndevices = ["/dev/null:/dev/surplus:rw"]\n'), Client() as client:
         blocked(client.call("bash", "true"), "there is surplus")
+    with settings('[containers]\ndevices = ["/dev/null:/dev/core:rw"]\n'), Client() as client:
+        blocked(client.call("bash", "true"), "there is core")
     # Such a setting comes while a server runs, and its next call starts no code.
     with Client() as client:
         is_contained(client.call("bash", "echo x"), "x")
@@ -151,6 +157,81 @@ def own_settings():
             answer = client.call("bash", "ls /opt/secret")
             expect("nothing was executed" in answer.text and "/opt/secret" in answer.text, answer.text)
             blocked(client.call("bash", "true"), "there is /opt/secret")
+    nothing_left()
+
+
+PLANTED = """#!/usr/bin/bash
+echo planted >/workspace/planted
+exec /usr/bin/bash "$@"
+"""
+
+
+@check("probe-of-an-image-that-looks-around-in-its-working-folder", "PATH=.bin:/usr/local/bin:/usr/bin:/bin", ".bin/bash")
+@check("probe-of-an-image-with-a-profile-in-its-working-folder", "BASH_ENV=.profile", ".profile")
+@check("probe-of-an-image-with-libraries-in-its-working-folder", "LD_LIBRARY_PATH=/usr/local/lib:", "libc.so.6")
+def planted(variable, path):
+    """Code must not become what reads the walls of the next run."""
+    name = made("planted", "ENV " + variable)
+    place = os.path.join(WORKSPACE, path)
+    with Client(IMAGE_PYTHON=name) as client:
+        is_contained(client.call("python", "print(1)"), "1")
+    subprocess.run([*AS_PERSON, "mkdir", "-p", os.path.dirname(place)], check=True)
+    subprocess.run([*AS_PERSON, "tee", place], input=PLANTED, text=True, check=True, stdout=subprocess.DEVNULL)
+    os.chmod(place, 0o755)
+    try:
+        with Client(IMAGE_PYTHON=name) as client:
+            answer = client.call("python", "print(1)")
+            expect("planted" not in os.listdir(WORKSPACE), "what code had put there was run before the code")
+            # An interpreter is started in the workspace, and finds there what the image has it look for.
+            expect(answer.isolation is not None, answer.text)
+    finally:
+        os.unlink(place)
+        engine("rmi", "--force", name)
+
+
+@check("probe-of-an-image-that-has-bash-talk")
+def talking():
+    name = made("talking", "ENV SHELLOPTS=xtrace")
+    with Client(IMAGE_PYTHON=name) as client:
+        answer = client.call("python", "print(1)")
+        is_contained(answer, "1")
+        expect(answer.stderr == "", answer.stderr)
+        with mounted("in ner"):
+            answer = client.call("python", "print(2)")
+            expect(answer.stdout != "2" or not answer.is_error, answer.text)
+            expect("differs" not in answer.stderr, answer.text)
+    engine("rmi", "--force", name)
+
+
+@check("probe-of-a-workspace-that-becomes-another-folder")
+def exchanged():
+    """Two workspaces, one in the other: code in the outer one puts a link in the place of the inner."""
+    outer, secret = os.path.join(PERSON.pw_dir, "outer"), os.path.join(PERSON.pw_dir, "secret-folder")
+    for folder in (outer + "/inner", secret):
+        subprocess.run([*AS_PERSON, "mkdir", "-p", folder], check=True)
+    stop = threading.Event()
+
+    def swap():
+        inner, away = outer + "/inner", outer + "/away"
+        while not stop.is_set():
+            os.rename(inner, away)
+            os.symlink(secret, inner)
+            time.sleep(0.03)
+            os.unlink(inner)
+            os.rename(away, inner)
+            time.sleep(0.03)
+
+    swapper = threading.Thread(target=swap)
+    with Client(WORKSPACE=outer + "/inner") as client:
+        is_contained(client.call("bash", "echo x"), "x")
+        swapper.start()
+        try:
+            for _ in range(12):
+                client.call("bash", "echo x >got-out")
+                expect(not os.listdir(secret), "code wrote into a folder that is no workspace")
+        finally:
+            stop.set()
+            swapper.join()
     nothing_left()
 
 

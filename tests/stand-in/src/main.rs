@@ -24,6 +24,7 @@ const STATE: &str = r#"{"Running":false,"OOMKilled":false,"ExitCode":0,"Error":"
 /// What the probe's script prints in a good container; `{…}` is the request's own.
 const PROBE: &str = "\
 status Uid: 1000 1000 1000 1000
+uid-map 0 0 4294967295
 status CapInh: 0000000000000000
 status CapPrm: 0000000000000000
 status CapEff: 0000000000000000
@@ -104,8 +105,8 @@ fn run(options: &[&str], told: &impl Fn(&str, &str) -> String) -> ExitCode {
         return ExitCode::from(125);
     }
     eprint!("{}", told("chatter", ""));
-    // … -c FIRST bash NAME SECONDS WALLS VARIABLES INTERPRETER SCRIPT
-    let [.., name, _seconds, _walls, _variables, interpreter, script] = options else {
+    // … -c FIRST bash NAME SECONDS WALLS VARIABLES OTHERS INTERPRETER SCRIPT
+    let [.., name, _seconds, _walls, _variables, _others, interpreter, script] = options else {
         return ExitCode::from(125);
     };
     if !told("mute", "").is_empty() {

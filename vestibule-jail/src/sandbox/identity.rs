@@ -54,7 +54,7 @@ pub fn raise_oom_score() -> nix::Result<()> {
 
 /// Names the host and clears the domain name that the machine may have.
 pub fn name_host() -> nix::Result<()> {
-    nix::unistd::sethostname(super::etc::HOST_NAME)?;
+    nix::unistd::sethostname(protocol::environment::HOST_NAME)?;
     sys::process::clear_domain_name()
 }
 

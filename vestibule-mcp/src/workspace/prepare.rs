@@ -72,6 +72,15 @@ fn check_place(path: &Path, real: &Path, config: &Config) -> Result<(), Refusal>
             return not_allowed("is or holds ~/.vestibule, and with it the audit log");
         }
     }
+    for other in engines(config) {
+        let other = existing(&other);
+        if other.starts_with(real) || real.starts_with(&other) {
+            return not_allowed(&format!(
+                "and {} lie in one another: what a container engine does is set there",
+                shown(&other)
+            ));
+        }
+    }
     for (setting, other) in
         [("VESTIBULE_AUDIT_DIR", &config.audit_dir), ("VESTIBULE_ROOTFS_DIR", &config.rootfs_dir)]
     {
@@ -81,6 +90,14 @@ fn check_place(path: &Path, real: &Path, config: &Config) -> Result<(), Refusal>
         }
     }
     Ok(())
+}
+
+/// The folders of container engines' settings and images, which would have the engines run what code wrote.
+fn engines(config: &Config) -> Vec<PathBuf> {
+    let below = |folder: &str| config.home.as_ref().map(|home| home.join(folder));
+    let folders = [".docker", ".config/containers", ".local/share/containers", ".config/docker"];
+    let named = std::env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    folders.into_iter().filter_map(below).chain(named.filter(|path| path.is_absolute())).collect()
 }
 
 /// The real path of the part that exists, with the rest behind it.

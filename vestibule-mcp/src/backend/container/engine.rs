@@ -171,7 +171,7 @@ impl Engine {
         let kind = self.facts.kind;
         // Whole: the engines' templates have other names for the same fields.
         match self.cli.ask(&["image", "inspect", name], ANSWER).await {
-            Ok(answer) if answer.status.success() => image(kind, &answer.stdout),
+            Ok(answer) if answer.status.success() => image(kind, name, &answer.stdout),
             Ok(answer) if is_missing_image(&answer.stderr) => {
                 Err(refusal::image_missing(kind, &self.cli.program, name))
             }
@@ -251,12 +251,29 @@ fn podman(json: &[u8]) -> Result<Facts, Refusal> {
     })
 }
 
-fn image(kind: Kind, json: &[u8]) -> Result<Image, Refusal> {
+fn image(kind: Kind, image: &str, json: &[u8]) -> Result<Image, Refusal> {
     let (info,): (ImageInfo,) = serde_json::from_slice(json)
         .map_err(|error| refusal::unreadable(kind, "image inspect", &error))?;
     let variables = info.config.unwrap_or_default().env.unwrap_or_default();
-    let name = |variable: &String| variable.split('=').next().unwrap_or_default().to_owned();
-    Ok(Image { id: info.id, variables: variables.iter().map(name).collect() })
+    let split = |variable: &String| {
+        let (name, value) = variable.split_once('=').unwrap_or((variable, ""));
+        (name.to_owned(), value.to_owned())
+    };
+    let variables: Vec<_> = variables.iter().map(split).collect();
+    if let Some((name, _)) = variables.iter().find(|(name, value)| looks_in_workspace(name, value))
+    {
+        return Err(refusal::image_looks_in_workspace(image, name));
+    }
+    let names = variables.into_iter().map(|(name, _)| name).collect();
+    Ok(Image { id: info.id, variables: names })
+}
+
+/// Whether a variable has programs or libraries looked for in the workspace, where code could have put the
+/// ones that read the walls. Before the code the working folder is the root.
+fn looks_in_workspace(name: &str, value: &str) -> bool {
+    let names_folders = matches!(name, "PATH" | "LOCPATH" | "GCONV_PATH" | "NLSPATH");
+    (names_folders || name.starts_with("LD_"))
+        && value.split([':', ';', ' ', '/']).any(|part| part == "workspace")
 }
 
 /// Docker says what `uname -m` says, Podman what Go says.
@@ -271,6 +288,7 @@ fn arch(name: &str) -> Option<Arch> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use protocol::Cause;
 
     #[test]
     fn what_docker_says_is_read() {
@@ -300,14 +318,30 @@ mod tests {
     #[test]
     fn an_image_is_its_id_and_the_variables_that_it_sets() {
         let json = br#"[{"Id":"sha256:1","Config":{"Env":["PATH=/a:/b","EMPTY=","A=b=c"]}}]"#;
-        let found = image(Kind::Docker, json).unwrap();
+        let found = image(Kind::Docker, "x", json).unwrap();
         assert_eq!(
             (found.id.as_str(), found.variables.join(" ").as_str()),
             ("sha256:1", "PATH EMPTY A")
         );
-        let bare = image(Kind::Podman, br#"[{"Id":"1","Config":null}]"#).unwrap();
+        let bare = image(Kind::Podman, "x", br#"[{"Id":"1","Config":null}]"#).unwrap();
         assert_eq!(bare, Image { id: "1".to_owned(), variables: vec![] });
-        assert!(image(Kind::Podman, b"1").is_err());
+        assert!(image(Kind::Podman, "x", b"1").is_err());
+    }
+
+    #[test]
+    fn an_image_that_looks_for_its_programs_in_the_workspace_is_refused() {
+        for variable in
+            ["PATH=/workspace/bin:/bin", "LD_PRELOAD=/lib/x /workspace/y.so", "PATH=/bin:workspace"]
+        {
+            let json = format!(r#"[{{"Id":"1","Config":{{"Env":["{variable}"]}}}}]"#);
+            let refusal = image(Kind::Docker, "x", json.as_bytes()).unwrap_err();
+            assert!(
+                refusal.cause == Cause::Image && refusal.what.contains("workspace"),
+                "{refusal}"
+            );
+        }
+        let own = br#"[{"Id":"1","Config":{"Env":["PYTHONPATH=/workspace","PATH=/bin:bin"]}}]"#;
+        assert!(image(Kind::Docker, "x", own).is_ok());
     }
 
     #[test]

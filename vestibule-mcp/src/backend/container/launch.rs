@@ -1,7 +1,6 @@
 //! What a container is given: files, arguments, its first program.
 
 use super::engine::{Engine, Image, Kind};
-use super::probe::WALLS;
 use super::profile::{self, Values};
 use super::usage::Cgroups;
 use super::{refusal, seccomp};
@@ -21,8 +20,10 @@ pub const CID: &str = "cid";
 /// How many bytes of `/tmp` there are for each inode.
 const BYTES_PER_INODE: u64 = 4096;
 
-/// The first program of a container, without what reads the walls.
-const FIRST: &str = include_str!("first.sh");
+/// The first program of a container: what reads the walls, and what compares them and starts the code.
+const FIRST: [&str; 2] = [include_str!("walls.sh"), include_str!("first.sh")];
+/// Variables that engines set of themselves.
+const ENGINES: [&str; 2] = ["HOSTNAME", "container"];
 
 /// What one container is made of.
 pub struct Launch<'a> {
@@ -59,6 +60,11 @@ impl Launch<'_> {
         let policy = seccomp::profile(self.engine.arch).to_string();
         scratch.write("seccomp.json", policy.as_bytes()).map_err(refused)?;
         scratch.folder("sandbox").map_err(refused)?;
+        scratch.folder("etc").map_err(refused)?;
+        let (uid, gid) = self.ids();
+        for (name, content) in environment::files(uid, gid) {
+            scratch.write(Path::new("etc").join(name), content.as_bytes()).map_err(refused)?;
+        }
         let file = Path::new("sandbox").join(script.language.script());
         scratch.write(file, script.code.as_bytes()).map_err(refused)?;
         Ok(scratch)
@@ -75,6 +81,7 @@ impl Launch<'_> {
         script: &Script,
     ) -> Result<Vec<String>, Refusal> {
         let limits = &self.sandbox.limits;
+        let (uid, gid) = self.ids();
         let timeout = u64::from(script.timeout_seconds.get());
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let inodes = u64::from(limits.tmpfs_mib.get()) * 1024 * 1024 / BYTES_PER_INODE;
@@ -83,7 +90,7 @@ impl Launch<'_> {
             ("deadline", (now + timeout + SELF_END + MARGIN).to_string()),
             ("life", (timeout + SELF_END + MARGIN).to_string()),
             ("seccomp", mountable(&scratch.join("seccomp.json"))?),
-            ("user", user(self.engine.facts.rootless && !self.keeps_id())),
+            ("user", format!("{uid}:{gid}")),
             ("memory", limits.memory_mib.get().to_string()),
             ("cpus", format!("{:.2}", f64::from(limits.cpu_percent.get()) / 100.0)),
             ("pids", limits.pids_max.get().to_string()),
@@ -92,6 +99,7 @@ impl Launch<'_> {
             ("relabel", self.relabel().to_owned()),
             ("workspace", mountable(&self.sandbox.workspace)?),
             ("sandbox", mountable(&scratch.join("sandbox"))?),
+            ("etc", mountable(&scratch.join("etc"))?),
             ("cid", mountable(&scratch.join(CID))?),
         ]);
         let read_only = self.sandbox.workspace_read_only;
@@ -102,10 +110,11 @@ impl Launch<'_> {
         }
         // By its id: what was probed is what runs, whatever the name has come to mean since.
         arguments.push(self.image.id.clone());
-        arguments.extend(["-c".to_owned(), format!("{WALLS}{FIRST}")]);
+        // Privileged mode is the one in which bash takes neither a program nor an option from variables.
+        arguments.extend(["-p".to_owned(), "-c".to_owned(), FIRST.concat()]);
         arguments.extend(["bash", name].map(str::to_owned));
         arguments.push((timeout + SELF_END).to_string());
-        arguments.extend([self.walls.to_owned(), self.variables()]);
+        arguments.extend([self.walls.to_owned(), self.variables(), others()]);
         arguments.extend(program(script.language));
         Ok(arguments)
     }
@@ -115,7 +124,8 @@ impl Launch<'_> {
         let ours = environment::VARIABLES.iter().map(|(name, _)| *name);
         let theirs = self.image.variables.iter().map(String::as_str);
         let all = ["PATH"].into_iter().chain(ours).chain(theirs);
-        all.filter(|name| !profile::is_proxy(name)).collect::<Vec<_>>().join(" ")
+        let proxies: Vec<_> = profile::proxies().collect();
+        all.filter(|name| !proxies.contains(name)).collect::<Vec<_>>().join(" ")
     }
 
     /// What lets a container under SELinux read our folders. Docker's `--mount` has no word for it: the
@@ -125,10 +135,18 @@ impl Launch<'_> {
         if facts.selinux && facts.kind == Kind::Podman { ",relabel=shared" } else { "" }
     }
 
-    /// Whether the engine is told to keep our uid.
-    fn keeps_id(&self) -> bool {
-        self.engine.facts.kind == Kind::Podman
+    /// Who the code is inside: our own uid and gid, or root where root inside is ourselves outside.
+    fn ids(&self) -> (u32, u32) {
+        let facts = &self.engine.facts;
+        // Podman is told to keep our uid.
+        ids(facts.rootless && facts.kind != Kind::Podman)
     }
+}
+
+/// The variables that may be there beside: the engines' own, and those that we set to nothing.
+fn others() -> String {
+    let proxies = profile::proxies();
+    ENGINES.into_iter().chain(proxies).collect::<Vec<_>>().join(" ")
 }
 
 /// The interpreter and the script, as the container's arguments.
@@ -147,16 +165,15 @@ fn mountable(path: &Path) -> Result<String, Refusal> {
     Ok(text.to_owned())
 }
 
-/// Who the code is inside: our own uid and gid, or root where root inside is ourselves outside.
-fn user(root_is_us: bool) -> String {
+fn ids(root_is_us: bool) -> (u32, u32) {
     if root_is_us {
-        return "0:0".to_owned();
+        return (0, 0);
     }
     #[cfg(unix)]
-    return format!("{}:{}", nix::unistd::getuid(), nix::unistd::getgid());
+    return (nix::unistd::getuid().as_raw(), nix::unistd::getgid().as_raw());
     // Shared folders of Windows have no owner inside: any ordinary user can use them.
     #[cfg(not(unix))]
-    return "1000:1000".to_owned();
+    return (1000, 1000);
 }
 
 #[cfg(test)]
@@ -175,10 +192,10 @@ mod tests {
 
     #[test]
     fn root_inside_stands_for_us_only_where_we_say_so() {
-        assert_eq!(user(true), "0:0");
+        assert_eq!(ids(true), (0, 0));
         #[cfg(unix)]
-        assert_eq!(user(false), format!("{}:{}", nix::unistd::getuid(), nix::unistd::getgid()));
+        assert_eq!(ids(false).0, nix::unistd::getuid().as_raw());
         #[cfg(not(unix))]
-        assert_eq!(user(false), "1000:1000");
+        assert_eq!(ids(false), (1000, 1000));
     }
 }

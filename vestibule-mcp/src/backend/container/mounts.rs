@@ -4,25 +4,43 @@ use protocol::Sandbox;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Where engines mount something of their own, beside what lies below `/proc`, `/sys` and `/dev`.
-const ENGINES: [&str; 15] = [
-    "/",
-    "/proc",
-    "/sys",
-    "/dev",
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/etc/hostname",
-    // Podman's: the user, the time zone, and a mark.
-    "/etc/passwd",
-    "/etc/group",
+/// Files that are mounted: Podman's time zone and mark, the init programs of both, Docker's name of the host,
+/// and ours. The last four are those of the sandbox, whatever an engine would put there.
+const FILES: [&str; 9] = [
     "/etc/localtime",
     "/run/.containerenv",
-    // The init programs of both.
     "/sbin/docker-init",
     "/run/podman-init",
-    "/workspace",
-    "/sandbox",
+    "/etc/hostname",
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/passwd",
+    "/etc/group",
+];
+/// Folders below which the kernel shows itself, and the kinds of file systems that it does it with. Engines
+/// mount more of them there, and cover parts with a tmpfs or a device.
+const KERNELS: [(&str, &[&str]); 3] = [
+    ("/proc", &["proc", "tmpfs", "devtmpfs"]),
+    (
+        "/sys",
+        &[
+            "sysfs",
+            "tmpfs",
+            "devtmpfs",
+            "cgroup",
+            "cgroup2",
+            "securityfs",
+            "selinuxfs",
+            "debugfs",
+            "tracefs",
+            "pstore",
+            "efivarfs",
+            "bpf",
+            "configfs",
+            "fusectl",
+        ],
+    ),
+    ("/dev", &["tmpfs", "devtmpfs", "devpts", "mqueue"]),
 ];
 /// Ours in memory, each with a size.
 const CAPPED: [&str; 4] = ["/tmp", "/run", "/var/tmp", "/dev/shm"];
@@ -109,11 +127,20 @@ impl Mounts {
 }
 
 fn is_expected(place: &str, mount: &Mount) -> bool {
-    ENGINES.contains(&place)
-        || CAPPED.contains(&place)
-        || ["/proc/", "/sys/", "/dev/"].iter().any(|folder| place.starts_with(folder))
+    let is_in = |folder: &str| {
+        place.strip_prefix(folder).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    match place {
+        "/" | "/workspace" => true,
+        "/sandbox" => mount.is_read_only(),
         // Ours, in the place of what a distribution may have Podman put there.
-        || (place == SECRETS && mount.kind == "tmpfs" && mount.is_read_only())
+        SECRETS => mount.kind == "tmpfs" && mount.is_read_only(),
+        _ if CAPPED.contains(&place) => true,
+        _ if FILES.contains(&place) => mount.is_read_only(),
+        _ => KERNELS
+            .iter()
+            .any(|(folder, kinds)| is_in(folder) && kinds.contains(&mount.kind.as_str())),
+    }
 }
 
 fn unasked(place: &str) -> String {

@@ -23,14 +23,24 @@ fn what_engines_mount_is_known() {
     assert_eq!(missing(&theirs, false), Vec::<String>::new());
     assert_eq!(missing(&["/run/secrets ro tmpfs tmpfs ro,size=4k"], false), Vec::<String>::new());
     assert_eq!(missing(&["/run/secrets rw tmpfs tmpfs rw,size=4k"], false).len(), 1);
-    assert_eq!(missing(&["/usr/share/keys ro ext4"], false).len(), 1);
+    for other in [
+        "/usr/share/keys ro ext4",
+        "/etc/localtime rw ext4",
+        "/dev/shm/keys ro ext4",
+        "/proc/keys ro ext4",
+        "/sys/keys ro nfs",
+        "/procs ro proc",
+    ] {
+        assert_eq!(missing(&[other], false).len(), 1, "{other}");
+    }
 }
 
 #[test]
 fn what_can_be_written_is_in_memory() {
     let theirs = ["/dev/mqueue rw mqueue", "writable /dev/mqueue", "writable /tmp"];
     assert_eq!(missing(&theirs, false), Vec::<String>::new());
-    assert_eq!(missing(&["/etc/hosts rw ext4", "writable /etc/hosts"], false).len(), 1);
+    // Neither may it be there, nor be written.
+    assert_eq!(missing(&["/etc/hosts rw ext4", "writable /etc/hosts"], false).len(), 2);
     assert_eq!(missing(&["writable /data"], false), ["a cap on /data"]);
 }
 

@@ -80,15 +80,18 @@ fn is_this_kernel(_boot: &str) -> bool {
     false
 }
 
-/// The device and the inode of a folder, as `stat -c %d:%i` prints them.
-#[cfg(unix)]
+/// The device and the inode of a folder, as `stat -c %d:%i` prints them. None of its parents may have become
+/// a link since it was checked.
+#[cfg(target_os = "linux")]
 fn numbers(folder: &Path) -> Option<String> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = std::fs::metadata(folder).ok()?;
-    Some(format!("{}:{}", metadata.dev(), metadata.ino()))
+    use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let how = OpenHow::new().flags(flags).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    let found = nix::sys::stat::fstat(openat2(AT_FDCWD, folder, how).ok()?).ok()?;
+    Some(format!("{}:{}", found.st_dev, found.st_ino))
 }
 
-#[cfg(not(unix))]
+#[cfg(not(target_os = "linux"))]
 fn numbers(_folder: &Path) -> Option<String> {
     None
 }

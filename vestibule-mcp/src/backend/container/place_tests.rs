@@ -13,7 +13,8 @@ fn seen(lines: &[&str]) -> Seen {
 }
 
 fn temporary(read_only: bool) -> Sandbox {
-    Sandbox { workspace: std::env::temp_dir(), ..sandbox(read_only) }
+    let workspace = std::env::temp_dir().canonicalize().unwrap();
+    Sandbox { workspace, ..sandbox(read_only) }
 }
 
 #[test]
@@ -45,6 +46,12 @@ fn under_our_own_kernel_the_folder_is_known_by_its_numbers() {
     let open = locked.missing(&temporary(true), false, None).unwrap();
     assert_eq!(open, ["a workspace that refuses writes"]);
     assert_eq!(locked.missing(&temporary(false), false, None).unwrap().len(), 1);
+    // A link that leads to the same folder is another one tomorrow.
+    let link = std::env::temp_dir().join(scratch::unique("vestibule-link"));
+    std::os::unix::fs::symlink(std::env::temp_dir(), &link).unwrap();
+    let through = Sandbox { workspace: link.clone(), ..sandbox(false) };
+    assert_eq!(right.missing(&through, false, None).unwrap().len(), 1);
+    std::fs::remove_file(link).unwrap();
 }
 
 #[test]

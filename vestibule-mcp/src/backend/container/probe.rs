@@ -6,14 +6,12 @@ use super::{place, quotas, refusal};
 use protocol::{Isolation, Language, Limits, Refusal, Sandbox};
 use std::collections::HashMap;
 
-/// What reads the walls: here for the probe, and in every container before its code.
-pub const WALLS: &str = include_str!("walls.sh");
-/// The rest of the script, without its variables.
+/// The script, without its variables. The walls come from the first program, as in every run.
 const SCRIPT: &str = include_str!("probe.sh");
-/// The devices that engines give to every container. Anything else is a way to the machine.
-const DEVICES: [&str; 17] = [
-    "console", "core", "fd", "full", "init", "mqueue", "null", "ptmx", "pts", "random", "shm",
-    "stderr", "stdin", "stdout", "tty", "urandom", "zero",
+/// The devices that engines give to every container, and their links. Anything else is a way to the machine.
+const DEVICES: [&str; 18] = [
+    "console", "core@", "fd@", "full", "init", "mqueue", "null", "ptmx", "ptmx@", "pts", "random",
+    "shm", "stderr@", "stdin@", "stdout@", "tty", "urandom", "zero",
 ];
 
 /// What a probe saw.
@@ -27,6 +25,7 @@ pub struct Seen {
     variables: Vec<String>,
     root_writable: Vec<String>,
     set_id: bool,
+    uid_map: Vec<Vec<String>>,
     /// The files of its cgroup.
     pub cgroup: HashMap<String, String>,
     /// Whether the machine has swap.
@@ -51,7 +50,7 @@ pub struct Proven {
 /// The script; `trip` are the two files for a round trip through the workspace.
 pub fn script(trip: Option<(&str, &str)>) -> String {
     let (file_in, file_out) = trip.unwrap_or_default();
-    format!("file_in={file_in} file_out={file_out}\n{WALLS}{SCRIPT}")
+    format!("file_in={file_in} file_out={file_out}\n{SCRIPT}")
 }
 
 impl Seen {
@@ -82,6 +81,9 @@ impl Seen {
             "mount" => self.mounts.add(rest),
             "device" => self.devices.push(rest.to_owned()),
             "variable" => self.variables.push(rest.to_owned()),
+            "swap" => self.swap = true,
+            "uid-map" => self.uid_map.push(rest.split(' ').map(str::to_owned).collect()),
+            "workspace-is" => {}
             "cgroup" => {
                 let file = word();
                 self.cgroup.insert(file, words.collect::<Vec<_>>().join(" "));
@@ -96,7 +98,6 @@ impl Seen {
             "writable" => self.mounts.writable(rest),
             "root-writable" => self.root_writable.push(rest.to_owned()),
             "set-id" => self.set_id = true,
-            "swap" => self.swap = true,
             "program" => self.programs.push(rest.to_owned()),
             "done" => self.done = true,
             _ => self.place.take(name, rest),
@@ -126,8 +127,10 @@ impl Seen {
         must(first("NoNewPrivs") == "1", "no_new_privs");
         must(first("Seccomp") == "2" && !self.set_id, "Vestibule's syscall policy");
         must(self.root_writable.is_empty(), "a read-only root");
-        // Under a rootless engine root inside is the user outside.
-        must(!matches!(first("Uid"), "" | "0") || facts.rootless, "an ordinary user");
+        // Under a rootless engine root inside is the user outside, as the map of user ids shows.
+        let root_is_root = self.uid_map.iter().any(|line| line.get(1).is_none_or(|id| id == "0"));
+        let root_is_us = facts.rootless && !self.uid_map.is_empty() && !root_is_root;
+        must(!matches!(first("Uid"), "" | "0") || root_is_us, "an ordinary user");
         let surplus = |there: &[String], wanted: &[&str]| -> Vec<String> {
             there.iter().filter(|name| !wanted.contains(&name.as_str())).cloned().collect()
         };

@@ -1,22 +1,22 @@
-# Says what is in force here, in lines that probe.rs reads. Builtins of bash and coreutils alone.
+# Tries what can be done here and says so, in lines that probe.rs reads beside those of walls.sh. Builtins of
+# bash and coreutils alone.
 say() { printf '%s\n' "$*"; }
-look
-printf '%s' "${walls#?}"
 writes() { (: >"$1/.vestibule-probe") 2>/dev/null && rm -f "$1/.vestibule-probe"; }
 while read -r _ _ _ _ place options _; do
     case ",$options," in
     *,rw,*) case $place in /workspace | /workspace/* | /proc | /proc/*) continue ;; esac
         printf -v folder '%b' "${place//\\/\\0}"
-        [ -d "$folder" ] && writes "$folder" && say writable "$place" ;;
+        if [ -d "$folder" ]; then
+            writes "$folder" && say writable "$place"
+        elif [ -f "$folder" ] && (: >>"$folder") 2>/dev/null; then
+            say writable "$place"
+        fi ;;
     esac
 done </proc/self/mountinfo
 for place in / /etc /usr /sandbox; do
     writes "$place" && say root-writable "$place"
 done
 : >/tmp/probe && chmod 4755 /tmp/probe 2>/dev/null && say set-id
-while read -r place _; do
-    case $place in Filename) ;; *) say swap "$place" ;; esac
-done </proc/swaps
 for program in bash python3 node; do
     command -v "$program" >/dev/null && say program "$program"
 done

@@ -16,6 +16,7 @@ status CapBnd: 0000000000000000
 status CapAmb: 0000000000000000
 status NoNewPrivs: 1
 status Seccomp: 2
+uid-map 0 0 4294967295
 route lo
 mount / ro,relatime overlay
 mount /dev rw,nosuid tmpfs tmpfs rw,size=65536k,mode=755
@@ -92,6 +93,7 @@ fn every_hard_control_is_missed_when_it_is_not_there() {
         ("status CapAmb: 0000000000000000\n", "", "capability"),
         ("NoNewPrivs: 1", "NoNewPrivs: 0", "no_new_privs"),
         ("Seccomp: 2", "Seccomp: 0", "syscall policy"),
+        ("swap /dev/sda2", "device core", "there is core"),
         ("swap /dev/sda2", "set-id", "syscall policy"),
         ("swap /dev/sda2", "root-writable /etc", "read-only root"),
         ("device zero", "device kvm", "the usual devices alone (there is kvm"),
@@ -118,7 +120,10 @@ fn every_hard_control_is_missed_when_it_is_not_there() {
 #[test]
 fn root_inside_is_nobody_special_under_a_rootless_engine() {
     let text = GOOD.replace("Uid: 1000", "Uid: 0");
-    assert!(judge(&text, true, false).is_ok());
+    assert!(judge(&text, true, false).is_err());
+    let mapped = text.replace("uid-map 0 0 4294967295", "uid-map 0 1000 1\nuid-map 1 100000 65536");
+    assert!(judge(&mapped, true, false).is_ok());
+    assert!(judge(&mapped, false, false).is_err());
 }
 
 #[test]
@@ -175,8 +180,8 @@ fn what_a_container_prints_beside_is_not_read() {
 fn the_walls_are_kept_as_they_were_printed_and_nothing_else() {
     let walls = judge(GOOD, false, false).unwrap().unwrap().walls;
     assert!(walls.starts_with("\nstatus Uid: 1000 1000 1000 1000\nstatus CapInh:"), "{walls}");
-    assert!(walls.ends_with("\ncgroup pids.max 128\n"), "{walls}");
-    for other in ["swap", "writable", "read", "program"] {
+    assert!(walls.ends_with("\ncgroup pids.max 128\nswap /dev/sda2\n"), "{walls}");
+    for other in ["writable", "read", "program"] {
         assert!(!walls.contains(&format!("\n{other} ")), "{walls}");
     }
 }

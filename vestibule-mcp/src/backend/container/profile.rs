@@ -50,6 +50,9 @@ const fn only(only: Only, option: &'static str, value: &'static str, why: &'stat
 
 const PROXY: &str = "the client would pass a proxy of its own settings on, and with it a password";
 
+const ETC: &str =
+    "that of the native sandbox: the engine's has names of this machine and its people";
+
 /// The table, in the order of the arguments.
 pub const FLAGS: &[Flag] = &[
     flag("--name", "{name}", "a name of the run's own, by which it is removed"),
@@ -127,7 +130,15 @@ pub const FLAGS: &[Flag] = &[
         "the one doorway; under SELinux Podman gives it its label",
     ),
     flag("--mount", "type=bind,src={sandbox},dst=/sandbox,readonly{relabel}", "the script"),
-    flag("--workdir", "/workspace", "where code starts"),
+    flag("--mount", "type=bind,src={etc}/passwd,dst=/etc/passwd,readonly{relabel}", ETC),
+    flag("--mount", "type=bind,src={etc}/group,dst=/etc/group,readonly{relabel}", ETC),
+    flag("--mount", "type=bind,src={etc}/hosts,dst=/etc/hosts,readonly{relabel}", ETC),
+    flag("--mount", "type=bind,src={etc}/resolv.conf,dst=/etc/resolv.conf,readonly{relabel}", ETC),
+    flag(
+        "--workdir",
+        "/",
+        "no program is looked for where code could put one; code starts in /workspace",
+    ),
     only(Only::Podman, "--http-proxy=false", "", PROXY),
     only(Only::Docker, "--env", "HTTP_PROXY=", PROXY),
     only(Only::Docker, "--env", "HTTPS_PROXY=", PROXY),
@@ -146,7 +157,7 @@ pub const FLAGS: &[Flag] = &[
 pub type Values = HashMap<&'static str, String>;
 
 /// Every name that the table uses.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "name",
     "deadline",
     "life",
@@ -161,6 +172,7 @@ pub const NAMES: [&str; 14] = [
     "sandbox",
     "relabel",
     "cid",
+    "etc",
 ];
 
 impl Only {
@@ -188,10 +200,10 @@ impl Only {
     }
 }
 
-/// Whether this is a variable that names a proxy.
-pub fn is_proxy(variable: &str) -> bool {
-    let option = format!("{variable}=");
-    FLAGS.iter().any(|flag| flag.option == "--env" && flag.value == option)
+/// The names of the variables that are set to nothing.
+pub fn proxies() -> impl Iterator<Item = &'static str> {
+    let names = FLAGS.iter().filter(|flag| flag.option == "--env");
+    names.filter_map(|flag| flag.value.strip_suffix('='))
 }
 
 /// The arguments of `run` up to the image.

@@ -88,10 +88,10 @@ impl Found {
         let mut fields = line.split('\t');
         let (name, state, labels) = (fields.next()?, fields.next()?, fields.next()?);
         let number = |label: &str| {
-            let (_, after) = labels.split_once(label)?;
-            let digits = after.strip_prefix(['=', ':'])?;
-            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-            digits[..end].parse().ok()
+            let digits = labels
+                .split([',', ' ', '[', ']'])
+                .find_map(|pair| pair.strip_prefix(label)?.strip_prefix(['=', ':']));
+            digits?.parse().ok()
         };
         let (deadline, life) = (number(DEADLINE_LABEL)?, number(LIFE_LABEL)?);
         let runs = matches!(state, "running" | "paused" | "restarting");
@@ -127,6 +127,8 @@ mod tests {
         assert!(Found::parse(podman).unwrap().runs);
         assert_eq!(Found::parse("other\texited\tvestibule.deadline=1,vestibule.life=1"), None);
         assert_eq!(Found::parse("vestibule-x\texited\ta=1"), None);
+        let others = "vestibule-x\texited\ta.vestibule.deadline=1,vestibule.life=1";
+        assert_eq!(Found::parse(others), None);
     }
 
     #[test]

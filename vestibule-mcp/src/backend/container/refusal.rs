@@ -20,11 +20,18 @@ fn refuse(what: String, fix: String) -> Refusal {
     Refusal { what, cause: Cause::Engine, fix, retry: Retry::AfterFix, at: None }
 }
 
+/// How lines of an engine's begin that warn, and those that advise.
+const BESIDE: [&str; 4] = ["WARN", "Resource limits are not supported", "See '", "Run '"];
+
 /// The line in which an engine says what is wrong: the first that calls itself an error, since warnings
 /// come before it and advice after it.
 pub fn words(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let line = lines().find(|line| line.contains("Error")).or_else(|| lines().next());
+    let is_beside = |line: &&str| BESIDE.iter().any(|begin| line.starts_with(begin));
+    let line = lines()
+        .find(|line| line.contains("Error"))
+        .or_else(|| lines().find(|line| !is_beside(line)))
+        .or_else(|| lines().next());
     escape::for_display(line.unwrap_or("no reason given"), WORDS)
 }
 
@@ -193,6 +200,17 @@ pub fn image_lacks(image: &str, what: &str) -> Refusal {
     )
 }
 
+/// What is to read a container's walls would be looked for where code can put another.
+pub fn image_looks_in_workspace(image: &str, variable: &str) -> Refusal {
+    let variable = escape::for_display(variable, 40);
+    refuse_image(
+        format!(
+            "the image {image} has its programs looked for in /workspace, by its variable {variable}"
+        ),
+        format!("use an image whose {variable} names no folder of that name"),
+    )
+}
+
 /// A container ended before it came to the code, with these words of whoever should have brought it there.
 pub fn ended_early(kind: Kind, image: &str, exit_code: i64, words: &str) -> Refusal {
     // What a shell exits with, and what the engines' init programs say.
@@ -313,6 +331,9 @@ mod tests {
         assert!(said(Kind::Podman, "\n \nx\ny").what.ends_with("says: x"));
         let podman = "Resource limits are ignored\nError: crun: no\n";
         assert!(said(Kind::Podman, podman).what.ends_with("says: Error: crun: no"));
+        let warned =
+            "Resource limits are not supported and ignored\nrunc: no\nSee 'podman run --help'\n";
+        assert!(said(Kind::Podman, warned).what.ends_with("says: runc: no"));
     }
 
     #[test]

@@ -72,7 +72,7 @@ async fn remove(cli: &Cli, name: &str, may_come_late: bool, slot: &Slot) {
     loop {
         match remove_once(cli, name).await {
             Ok(()) if !may_come_late || Instant::now() > born_by => return,
-            Ok(()) => {}
+            Ok(()) => slot.is_held_by("a run that was ended before its container was seen"),
             Err(why) => {
                 slot.is_held_by("a container that its engine does not remove");
                 tracing::warn!("the container {name} is not removed yet: {why}");

@@ -86,6 +86,9 @@ impl Launch<'_> {
         };
         let mut outcome = counter.outcome(ending, wall, NOT_MEASURED);
         if let Some(used) = meter.now() {
+            if used.killed {
+                outcome.limits_hit.push(LimitHit::Memory(self.sandbox.limits.memory_mib.get()));
+            }
             used.add_to(&mut outcome);
         }
         Ok(Finish::Finished(outcome))
@@ -153,7 +156,10 @@ impl Launch<'_> {
                 Finish::Lost(format!("the connection to {} ended before the run did", kind.title()))
             }
             // Its init was started and could not start our first program, or ended before it.
-            Ok(Some(record)) if record.was_started() && !streams.has_begun() => {
+            Ok(Some(record))
+                if record.was_started()
+                    && (!streams.has_begun() || streams.differing().is_some()) =>
+            {
                 Finish::NotStarted(self.ended_early(record.exit_code, streams))
             }
             Ok(Some(record)) if record.was_started() => {

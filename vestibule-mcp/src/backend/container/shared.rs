@@ -142,6 +142,7 @@ impl Shared {
 
     /// What was learnt may no longer hold.
     pub fn forget(&self) {
+        self.cgroups.forget();
         *self.lock() = Known::default();
     }
 

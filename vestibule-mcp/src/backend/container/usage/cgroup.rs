@@ -11,13 +11,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// Where cgroup v2 is mounted.
 const ROOT: &str = "/sys/fs/cgroup";
 /// How many folders are looked at to find where an engine puts its containers.
 const FOLDERS: usize = 4096;
+/// How long after a search that found nothing there is another.
+const SEARCH_AGAIN: Duration = Duration::from_secs(60);
 /// How often a watch looks whether it is still wanted.
 const LOOK: u16 = 200;
 /// How long the last reading may take once the engine has said that the run is over.
@@ -35,23 +37,28 @@ enum Place {
     Unknown,
     /// The path before and after the id.
     Known(String, String),
-    /// No container's cgroup is to be seen.
-    Nowhere,
+    /// No container's cgroup was to be seen at this time.
+    Nowhere(Instant),
 }
 
 impl Cgroups {
+    /// What was learnt may no longer hold.
+    pub fn forget(&self) {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Place::default();
+    }
+
     /// The cgroup of a running container. Where the first one lies is where all others do.
     fn find(&self, id: &str) -> Option<PathBuf> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         match &*place {
             Place::Known(before, after) => Some(PathBuf::from(format!("{before}{id}{after}"))),
-            Place::Nowhere => None,
-            Place::Unknown => {
+            Place::Nowhere(since) if since.elapsed() < SEARCH_AGAIN => None,
+            Place::Unknown | Place::Nowhere(_) => {
                 let found = search(Path::new(ROOT), id);
                 let text = found.as_ref().and_then(|path| path.to_str());
                 *place = match text.and_then(|text| text.split_once(id)) {
                     Some((before, after)) => Place::Known(before.to_owned(), after.to_owned()),
-                    None => Place::Nowhere,
+                    None => Place::Nowhere(Instant::now()),
                 };
                 found
             }
@@ -112,7 +119,8 @@ impl Meter {
             let id = fs::read_to_string(cid).ok()?;
             let found = Files::open(&cgroups.find(id.trim())?, limits)?;
             let files = files.get_or_init(|| found);
-            files.wait(&unwanted).then(|| sender.send(files.read()))
+            let counters = files.wait(&unwanted).then(|| files.read())??;
+            sender.send(counters).ok()
         };
         // Without a thread nothing is measured, and the result says so.
         let _ = std::thread::Builder::new().name("usage".to_owned()).spawn(work);
@@ -126,7 +134,7 @@ impl Meter {
 
     /// The counters of a run that is not over.
     pub fn now(self) -> Option<Counters> {
-        self.watch.as_ref()?.files.get().map(Files::read)
+        self.watch.as_ref()?.files.get()?.read()
     }
 }
 
@@ -177,7 +185,8 @@ impl Files {
         false
     }
 
-    fn read(&self) -> Counters {
+    /// The counters; `None` if the cgroup went while they were read.
+    fn read(&self) -> Option<Counters> {
         let number = |file: &Option<File>| text(file.as_ref())?.trim().parse().ok();
         let mut limits_hit = Vec::new();
         let cpu = |name| keyed(self.cpu.as_ref(), name);
@@ -187,13 +196,14 @@ impl Files {
         if keyed(self.pids_events.as_ref(), "max").is_some_and(|refused| refused > 0) {
             limits_hit.push(LimitHit::Pids(self.limits.pids_max.get()));
         }
-        Counters {
+        let counters = Counters {
             cpu_us: measured(cpu("usage_usec"), super::NOT_MEASURED),
             mem_peak_bytes: measured(number(&self.memory), "Linux 5.19+ needed"),
             pids_peak: measured(number(&self.pids), "Linux 6.1+ needed"),
             limits_hit,
             killed: keyed(self.memory_events.as_ref(), "oom_kill").is_some_and(|kills| kills > 0),
-        }
+        };
+        keyed(Some(&self.events), "populated").map(|_| counters)
     }
 }
 

@@ -63,13 +63,15 @@ fn what_the_kernel_counted_is_read() {
     folder.write("memory.events", "low 0\noom 1\noom_kill 2\noom_group_kill 0\n");
     folder.write("pids.peak", "2\n");
     folder.write("pids.events", "max 3\n");
-    let counters = folder.files().read();
+    let counters = folder.files().read().unwrap();
     assert_eq!(counters.cpu_us, Measured::Value(14000));
     assert_eq!(counters.mem_peak_bytes, Measured::Value(9_437_184));
     assert_eq!(counters.pids_peak, Measured::Value(2));
     let hits = [LimitHit::Cpu { throttled: 40, periods: 41 }, LimitHit::Pids(128)];
     assert_eq!(counters.limits_hit, hits);
     assert!(counters.killed);
+    folder.write("cgroup.events", "");
+    assert_eq!(folder.files().read(), None);
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn what_an_older_kernel_does_not_count_is_named() {
     let folder = Folder::new();
     folder.write("cgroup.events", "populated 1\n");
     folder.write("cpu.stat", "usage_usec 1\nnr_periods 3\nnr_throttled 0\n");
-    let counters = folder.files().read();
+    let counters = folder.files().read().unwrap();
     assert_eq!(counters.cpu_us, Measured::Value(1));
     assert_eq!(counters.mem_peak_bytes, Measured::Missing("Linux 5.19+ needed".to_owned()));
     assert_eq!(counters.pids_peak, Measured::Missing("Linux 6.1+ needed".to_owned()));
