@@ -3,7 +3,9 @@
     CHECK_KIND=… CHECK_WORK=… CHECK_PERSON=… python3 checks VARIABLE=VALUE...
 
 The variables are what the server is given beside what MCP clients pass on. Called by `run`, as root: the
-server itself runs as the person. Prints a line for each check and last `N passed, N failed, N skipped`.
+server itself runs as the person. In a virtual machine it is the person who calls, with CHECK_LEVEL=… for
+the isolation that must be named and CHECK_SLOW=… for how many times as long everything may take. Prints
+a line for each check and last `N passed, N failed, N skipped`.
 """
 
 import importlib

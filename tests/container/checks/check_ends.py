@@ -5,7 +5,7 @@ import subprocess
 import time
 
 from checking import check, expect
-from host import AS_PERSON, SERVER, Client, containers, environment, is_contained, nothing_left, wait_until
+from host import AS_PERSON, SERVER, SLOW, Client, containers, environment, is_contained, nothing_left, wait_until
 
 
 @check("ends-with-its-own-exit-code")
@@ -25,7 +25,7 @@ def timeout():
         answer = client.call("python", "print('before')\nimport time; time.sleep(60)", 2)
         is_contained(answer, "before")
         expect(answer.first == "[timed out after 2 s and was terminated]", answer.text)
-        expect(answer.exit_code == -1 and answer.wall < 5, f"{answer.wall}: {answer.text}")
+        expect(answer.exit_code == -1 and answer.wall < 5 * SLOW, f"{answer.wall}: {answer.text}")
         nothing_left()
 
 
@@ -43,7 +43,7 @@ def flood():
     with Client() as client:
         answer = client.call("bash", "yes", 30)
         is_contained(answer)
-        expect("passed twice the output cap" in answer.first and answer.wall < 15, answer.text[:200])
+        expect("passed twice the output cap" in answer.first and answer.wall < 15 * SLOW, answer.text[:200])
         nothing_left()
 
 
@@ -52,7 +52,7 @@ def background():
     with Client() as client:
         answer = client.call("bash", "echo first; (sleep 60; echo late) & disown", 30)
         is_contained(answer, "first")
-        expect(answer.wall < 15, f"{answer.wall}")
+        expect(answer.wall < 15 * SLOW, f"{answer.wall}")
         nothing_left()
 
 
@@ -75,8 +75,8 @@ def end_of_input():
         wait_until(containers, 20, "no container came")
         start = time.monotonic()
         client.server.proc.stdin.close()
-        client.server.proc.wait(10)
-        expect(time.monotonic() - start < 2, "the server took its time")
+        client.server.proc.wait(10 * SLOW)
+        expect(time.monotonic() - start < 2 * SLOW, "the server took its time")
     nothing_left()
 
 

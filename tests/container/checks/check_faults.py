@@ -7,7 +7,7 @@ import subprocess
 import time
 
 from checking import Skip, check, expect
-from host import KIND, PERSON, WORK, Client, is_contained, nothing_left, wait_until
+from host import IS_ROOT, KIND, PERSON, WORK, Client, is_contained, nothing_left, wait_until
 
 PIDS = {
     "docker": os.path.join(WORK, "docker", "pid"),
@@ -20,6 +20,8 @@ SOCKET = os.path.join(WORK, "{0}", "{0}.sock")
 def daemon():
     if KIND not in PIDS:
         raise Skip("this engine has no daemon")
+    if not IS_ROOT:
+        raise Skip("needs root, who may stop the daemon")
     if KIND == "docker-rootless":
         # The file holds the number in the daemon's own namespace.
         found = subprocess.run(["pgrep", "-u", PERSON.pw_name, "-x", "dockerd"], capture_output=True, text=True)

@@ -3,9 +3,16 @@
 import os
 
 from checking import check, expect
-from host import KIND, PERSON, ROOTLESS, WORKSPACE, Client, is_contained, nothing_left
+from host import KIND, MEASURED, PERSON, ROOTLESS, SLOW, WORKSPACE, Client, is_contained, nothing_left
 
 HELLO = {"python": 'print("hello")', "bash": "echo hello", "node": 'console.log("hello")'}
+
+BUSY = """
+import time
+b = bytearray(64 << 20)
+b[::4096] = b[::4096]
+while time.process_time() < 0.5: pass
+"""
 
 
 @check("level")
@@ -23,10 +30,18 @@ def level():
 @check("level-usage")
 def usage():
     with Client() as client:
-        answer = client.call("bash", "sleep 0.5")
-        reason = "cpu, mem_peak and pids_peak not measured: not readable from outside a container"
-        expect(reason in answer.usage, answer.usage)
-        expect(500 <= answer.used["wall_ms"] < 5000, answer.usage)
+        answer = client.call("python", BUSY)
+        if not MEASURED:
+            reason = "cpu, mem_peak and pids_peak not measured: not readable from outside a container"
+            expect(reason in answer.usage, answer.usage)
+            return
+        expect(500 <= answer.used["cpu_ms"] < 5000 * SLOW, answer.text)
+        expect(64 << 20 <= answer.used["mem_peak_bytes"] < 200 << 20, answer.text)
+        # Its init, the timer with its sleep, and the code.
+        expect(2 <= answer.used["pids_peak"] <= 8, answer.text)
+        for language, code in (("bash", "sleep 60"), ("bash", "yes")):
+            answer = client.call(language, code, 2 * SLOW)
+            expect(answer.used["cpu_ms"] > 0 and answer.used["mem_peak_bytes"] > 0, answer.text)
 
 
 @check("workspace")

@@ -1,0 +1,21 @@
+# The engines of the container backend, sourced by `run` and by what makes their image: how each is started,
+# and what it must give.
+
+kinds=(docker podman-rootless)
+
+# starts KIND: what root does first. An ordinary user's Podman has no daemon.
+starts() {
+    case $1 in
+    docker) echo 'systemctl start docker' ;;
+    *) echo : ;;
+    esac
+}
+
+# engine KIND LEVEL CHECKS OPTION...: LEVEL is the isolation of every run, CHECKS choose from those of
+# tests/container by the beginnings of their names, and the options are those of `boot`. A container takes
+# an emulator five to ten seconds, so only what differs from host to host is looked at: the limits.
+engines() {
+    local checks='level limit-memory limit-pids limit-cpu'
+    engine podman-rootless container "$checks"
+    engine docker container "$checks"
+}
