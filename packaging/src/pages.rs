@@ -88,9 +88,9 @@ const CONTAINER_HEAD: &str = "\
 
 What `docker run` and `podman run` are given for one run, in this order. What stands in braces differs \
 from run to run. After the options come the variables of the code's environment, the image, and the \
-first program: bash, which starts a timer that ends the run should nobody else have done so, writes a \
-mark to standard error, so that the engine's own words can be told from the code's, and becomes the \
-interpreter.
+first program: bash, which goes no further where the container is not as the probe found it, starts a \
+timer that ends the run should nobody else have done so, writes a mark to standard error, so that the \
+engine's own words can be told from the code's, and becomes the interpreter.
 
 | option | engines | what it is for |
 | --- | --- | --- |

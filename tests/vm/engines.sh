@@ -18,4 +18,6 @@ engines() {
     local checks='level limit-memory limit-pids limit-cpu'
     engine podman-rootless container "$checks"
     engine docker container "$checks"
+    engine podman-rootless 'container-degraded (limits not applied: cpu; their controllers are not delegated to rootless Podman)' \
+        'limit-pids limit-cpu' --setup "$no_cpu"
 }

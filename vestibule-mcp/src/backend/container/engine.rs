@@ -2,8 +2,8 @@
 
 use super::cli::{Answer, Cli, NoAnswer};
 use super::{find, refusal};
-use protocol::Refusal;
 use protocol::policy::Arch;
+use protocol::{Limit, Refusal};
 use serde::Deserialize;
 use std::path::Path;
 use std::time::Duration;
@@ -52,6 +52,8 @@ pub struct Facts {
     pub architecture: String,
     /// Its version.
     pub version: String,
+    /// The limits for which its user was not delegated a controller, so that asking for them fails.
+    pub undelegated: Vec<Limit>,
 }
 
 /// An engine that answers.
@@ -120,6 +122,10 @@ struct PodmanInfo {
 struct PodmanHost {
     arch: String,
     security: PodmanSecurity,
+    #[serde(rename = "cgroupVersion")]
+    cgroup_version: String,
+    #[serde(rename = "cgroupControllers")]
+    cgroup_controllers: Option<Vec<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -236,13 +242,23 @@ fn docker(json: &[u8]) -> Result<Facts, Refusal> {
         selinux: option("name=selinux"),
         architecture: info.architecture,
         version: info.server_version,
+        undelegated: Vec::new(),
     })
 }
 
 fn podman(json: &[u8]) -> Result<Facts, Refusal> {
     let info: PodmanInfo = serde_json::from_slice(json)
         .map_err(|error| refusal::unreadable(Kind::Podman, "info", &error))?;
+    // On cgroup v1 such limits are ignored, with a warning.
+    let undelegated = match (info.host.cgroup_version.as_str(), info.host.cgroup_controllers) {
+        ("v2", Some(controllers)) => {
+            let is_missing = |limit: &Limit| !controllers.contains(&limit.to_string());
+            [Limit::Cpu, Limit::Memory, Limit::Pids].into_iter().filter(is_missing).collect()
+        }
+        _ => Vec::new(),
+    };
     Ok(Facts {
+        undelegated,
         kind: Kind::Podman,
         rootless: info.host.security.rootless,
         selinux: info.host.security.selinux_enabled,
@@ -312,6 +328,9 @@ mod tests {
         let facts = podman(json).unwrap();
         assert!(facts.rootless && facts.selinux && facts.kind == Kind::Podman);
         assert_eq!(arch(&facts.architecture), Some(Arch::Aarch64));
+        assert!(facts.undelegated.is_empty());
+        let json = br#"{"host":{"cgroupVersion":"v2","cgroupControllers":["memory","pids"]}}"#;
+        assert_eq!(podman(json).unwrap().undelegated, [Limit::Cpu]);
         assert!(podman(b"not json").is_err());
     }
 

@@ -3,7 +3,7 @@
 use super::engine::{Facts, Image};
 use super::mounts::Mounts;
 use super::{place, quotas, refusal};
-use protocol::{Isolation, Language, Limits, Refusal, Sandbox};
+use protocol::{Isolation, Language, Limit, Limits, Refusal, Sandbox};
 use std::collections::HashMap;
 
 /// The script, without its variables. The walls come from the first program, as in every run.
@@ -178,7 +178,12 @@ impl Seen {
         if !not_applied.is_empty() {
             let (kind, rootless) =
                 (facts.kind.title(), if facts.rootless { "rootless " } else { "" });
-            reasons.push(format!("{rootless}{kind} was asked for them and did not apply them"));
+            let asked = |limit: &Limit| !facts.undelegated.contains(limit);
+            if not_applied.iter().any(asked) {
+                reasons.push(format!("{rootless}{kind} was asked for them and did not apply them"));
+            } else {
+                reasons.push(format!("their controllers are not delegated to {rootless}{kind}"));
+            }
         }
         Isolation::container(not_applied, reasons)
     }

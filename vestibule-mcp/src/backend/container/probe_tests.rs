@@ -151,6 +151,17 @@ fn a_limit_that_is_not_in_force_is_named() {
 }
 
 #[test]
+fn a_limit_that_could_not_be_asked_for_is_told_so() {
+    let facts = Facts { undelegated: vec![Limit::Cpu], ..facts(true) };
+    let seen = Seen::parse(&GOOD.replace("cpu.max 75000", "cpu.max max"));
+    assert_eq!(
+        seen.isolation(&facts, &sandbox(false).limits).to_string(),
+        "container-degraded (limits not applied: cpu; their controllers are not delegated to rootless \
+         Docker)"
+    );
+}
+
+#[test]
 fn the_files_of_the_first_version_of_cgroups_are_read_too() {
     let first = GOOD
         .replace("memory.max 268435456", "memory/memory.limit_in_bytes 268435456")

@@ -1,6 +1,7 @@
 //! The container that a run gets: one table, from which the arguments are made and documented.
 
 use super::engine::{Facts, Kind};
+use protocol::Limit;
 use std::collections::HashMap;
 
 /// The label that every container of a run has.
@@ -25,6 +26,8 @@ pub enum Only {
     ReadOnlyWorkspace,
     /// All, where the workspace can be written.
     WritableWorkspace,
+    /// All but a rootless Podman whose user was not delegated the controller: asking would fail.
+    Delegated(Limit),
 }
 
 /// One option of `docker run` and `podman run`.
@@ -78,10 +81,20 @@ pub const FLAGS: &[Flag] = &[
         "keep-id",
         "your own uid inside, so that the workspace is yours",
     ),
-    flag("--memory", "{memory}m", "the cap on memory"),
-    flag("--memory-swap", "{memory}m", "memory and swap together: no swap on top"),
-    flag("--cpus", "{cpus}", "the cap on CPU time"),
-    flag("--pids-limit", "{pids}", "the cap on processes and threads"),
+    only(Only::Delegated(Limit::Memory), "--memory", "{memory}m", "the cap on memory"),
+    only(
+        Only::Delegated(Limit::Memory),
+        "--memory-swap",
+        "{memory}m",
+        "memory and swap together: no swap on top",
+    ),
+    only(Only::Delegated(Limit::Cpu), "--cpus", "{cpus}", "the cap on CPU time"),
+    only(
+        Only::Delegated(Limit::Pids),
+        "--pids-limit",
+        "{pids}",
+        "the cap on processes and threads",
+    ),
     only(
         Only::Docker,
         "--tmpfs",
@@ -185,6 +198,7 @@ impl Only {
             Only::RootlessPodman => "rootless Podman",
             Only::ReadOnlyWorkspace => "all, with `VESTIBULE_WORKSPACE_RO`",
             Only::WritableWorkspace => "all, without `VESTIBULE_WORKSPACE_RO`",
+            Only::Delegated(_) => "all, but Podman without the cgroup controller",
         }
     }
 
@@ -196,6 +210,7 @@ impl Only {
             Only::RootlessPodman => facts.kind == Kind::Podman && facts.rootless,
             Only::ReadOnlyWorkspace => read_only,
             Only::WritableWorkspace => !read_only,
+            Only::Delegated(limit) => !facts.undelegated.contains(&limit),
         }
     }
 }
@@ -292,6 +307,13 @@ mod tests {
             assert!(!line.contains(" -v ") && !line.contains("--rm"), "{line}");
             assert_eq!(line.contains("--userns keep-id"), kind == Kind::Podman && rootless);
         }
+    }
+
+    #[test]
+    fn a_limit_without_a_controller_is_not_asked_for() {
+        let facts = Facts { kind: Kind::Podman, undelegated: vec![Limit::Cpu], ..Facts::default() };
+        let line = arguments(&facts, false, &values()).join(" ");
+        assert!(!line.contains("--cpus") && line.contains("--memory <memory>m"), "{line}");
     }
 
     #[test]

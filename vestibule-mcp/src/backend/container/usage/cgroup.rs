@@ -147,24 +147,36 @@ impl Drop for Watch {
 /// The files of a cgroup, opened while it is there.
 struct Files {
     events: File,
+    memory: Option<File>,
+    pids: Option<File>,
+    /// What it was refused, and what the one below it was: some runtimes put the processes into a cgroup
+    /// below the container's, with limits on either, and the kernel counts a refusal where it came about.
+    refused: Vec<Refused>,
+    limits: Limits,
+}
+
+/// The files that count what limits did.
+struct Refused {
     cpu: Option<File>,
     memory: Option<File>,
-    memory_events: Option<File>,
     pids: Option<File>,
-    pids_events: Option<File>,
-    limits: Limits,
 }
 
 impl Files {
     fn open(folder: &Path, limits: Limits) -> Option<Files> {
-        let open = |name: &str| File::open(folder.join(name)).ok();
+        let open = |folder: &Path, name: &str| File::open(folder.join(name)).ok();
+        let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let below = fs::read_dir(folder).ok()?.flatten().find(is_folder).map(|entry| entry.path());
+        let refused = |folder: &Path| Refused {
+            cpu: open(folder, "cpu.stat"),
+            memory: open(folder, "memory.events"),
+            pids: open(folder, "pids.events"),
+        };
         Some(Files {
-            events: open("cgroup.events")?,
-            cpu: open("cpu.stat"),
-            memory: open("memory.peak"),
-            memory_events: open("memory.events"),
-            pids: open("pids.peak"),
-            pids_events: open("pids.events"),
+            events: open(folder, "cgroup.events")?,
+            memory: open(folder, "memory.peak"),
+            pids: open(folder, "pids.peak"),
+            refused: [Some(folder), below.as_deref()].into_iter().flatten().map(refused).collect(),
             limits,
         })
     }
@@ -189,19 +201,24 @@ impl Files {
     fn read(&self) -> Option<Counters> {
         let number = |file: &Option<File>| text(file.as_ref())?.trim().parse().ok();
         let mut limits_hit = Vec::new();
-        let cpu = |name| keyed(self.cpu.as_ref(), name);
+        let most = |file: fn(&Refused) -> Option<&File>, name| {
+            self.refused.iter().filter_map(|refused| keyed(file(refused), name)).max()
+        };
+        // Each counts the periods of its own quota, and but one has any.
+        let cpu = |name| most(|refused| refused.cpu.as_ref(), name);
         if let (Some(throttled @ 1..), Some(periods)) = (cpu("nr_throttled"), cpu("nr_periods")) {
             limits_hit.push(LimitHit::Cpu { throttled, periods });
         }
-        if keyed(self.pids_events.as_ref(), "max").is_some_and(|refused| refused > 0) {
+        if most(|refused| refused.pids.as_ref(), "max").is_some_and(|refused| refused > 0) {
             limits_hit.push(LimitHit::Pids(self.limits.pids_max.get()));
         }
+        let kills = most(|refused| refused.memory.as_ref(), "oom_kill");
         let counters = Counters {
             cpu_us: measured(cpu("usage_usec"), super::NOT_MEASURED),
             mem_peak_bytes: measured(number(&self.memory), "Linux 5.19+ needed"),
             pids_peak: measured(number(&self.pids), "Linux 6.1+ needed"),
             limits_hit,
-            killed: keyed(self.memory_events.as_ref(), "oom_kill").is_some_and(|kills| kills > 0),
+            killed: kills.is_some_and(|kills| kills > 0),
         };
         keyed(Some(&self.events), "populated").map(|_| counters)
     }

@@ -75,6 +75,21 @@ fn what_the_kernel_counted_is_read() {
 }
 
 #[test]
+fn what_a_limit_of_the_cgroup_below_did_counts_too() {
+    let folder = Folder::new();
+    fs::create_dir(folder.0.join("container")).unwrap();
+    folder.write("cgroup.events", "populated 0\n");
+    folder.write("cpu.stat", "usage_usec 14000\nnr_periods 0\nnr_throttled 0\n");
+    folder.write("pids.events", "max 0\n");
+    folder.write("container/cpu.stat", "usage_usec 13000\nnr_periods 9\nnr_throttled 8\n");
+    folder.write("container/pids.events", "max 3\n");
+    let counters = folder.files().read().unwrap();
+    assert_eq!(counters.cpu_us, Measured::Value(14000));
+    let hits = [LimitHit::Cpu { throttled: 8, periods: 9 }, LimitHit::Pids(128)];
+    assert_eq!(counters.limits_hit, hits);
+}
+
+#[test]
 fn what_an_older_kernel_does_not_count_is_named() {
     let folder = Folder::new();
     folder.write("cgroup.events", "populated 1\n");
