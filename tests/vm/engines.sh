@@ -13,11 +13,10 @@ starts() {
 
 # engine KIND LEVEL CHECKS OPTION...: LEVEL is the isolation of every run, CHECKS choose from those of
 # tests/container by the beginnings of their names, and the options are those of `boot`. A container takes
-# an emulator five to ten seconds, so only what differs from host to host is looked at: the limits.
+# an emulator five to ten seconds, so only what differs from host to host is looked at: limits and usage.
 engines() {
-    local checks='level limit-memory limit-pids limit-cpu'
-    engine podman-rootless container "$checks"
-    engine docker container "$checks"
+    engine podman-rootless container 'level limit-memory limit-pids limit-cpu'
+    engine docker container 'level-usage limit-memory-in-a-child limit-pids'
     engine podman-rootless 'container-degraded (limits not applied: cpu; their controllers are not delegated to rootless Podman)' \
         'limit-pids limit-cpu' --setup "$no_cpu"
 }
