@@ -47,8 +47,9 @@ impl Cgroups {
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Place::default();
     }
 
-    /// The cgroup of a running container. Where the first one lies is where all others do.
-    fn find(&self, id: &str) -> Option<PathBuf> {
+    /// The cgroup of a running container. Where the first one lies is where all others do. That there is
+    /// none is believed only if the container was `wanted` until the search had come to its end.
+    fn find(&self, id: &str, unwanted: &AtomicBool) -> Option<PathBuf> {
         let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         match &*place {
             Place::Known(before, after) => Some(PathBuf::from(format!("{before}{id}{after}"))),
@@ -58,6 +59,7 @@ impl Cgroups {
                 let text = found.as_ref().and_then(|path| path.to_str());
                 *place = match text.and_then(|text| text.split_once(id)) {
                     Some((before, after)) => Place::Known(before.to_owned(), after.to_owned()),
+                    None if unwanted.load(Ordering::Relaxed) => Place::Unknown,
                     None => Place::Nowhere(Instant::now()),
                 };
                 found
@@ -66,13 +68,25 @@ impl Cgroups {
     }
 }
 
+/// Where engines put containers as a rule, to be looked at first: a machine may have many other cgroups.
+fn usual() -> impl Iterator<Item = String> {
+    let uid = nix::unistd::getuid();
+    let user = format!("user.slice/user-{uid}.slice/user@{uid}.service");
+    ["system.slice", "machine.slice", "docker", "libpod_parent"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain([format!("{user}/user.slice"), format!("{user}/app.slice"), user])
+}
+
 /// Looks for the folder of a container: the nearest to the root that has the id in its name. Podman's
 /// monitor has one of its own.
 fn search(root: &Path, id: &str) -> Option<PathBuf> {
     // Only cgroup v2 says when a cgroup is empty.
     root.join("cgroup.controllers").exists().then_some(())?;
-    let mut folders = VecDeque::from([root.to_owned()]);
+    let mut folders: VecDeque<PathBuf> = usual().map(|folder| root.join(folder)).collect();
+    folders.push_back(root.to_owned());
     for _ in 0..FOLDERS {
+        // One of the usual may not be there.
         for entry in fs::read_dir(folders.pop_front()?).into_iter().flatten().flatten() {
             if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 continue;
@@ -117,7 +131,7 @@ impl Meter {
         let (cgroups, limits, cid) = (self.cgroups.clone(), self.limits, self.cid.clone());
         let work = move || {
             let id = fs::read_to_string(cid).ok()?;
-            let found = Files::open(&cgroups.find(id.trim())?, limits)?;
+            let found = Files::open(&cgroups.find(id.trim(), &unwanted)?, limits)?;
             let files = files.get_or_init(|| found);
             let counters = files.wait(&unwanted).then(|| files.read())??;
             sender.send(counters).ok()

@@ -55,6 +55,19 @@ fn a_containers_cgroup_is_found_and_its_monitors_is_not() {
 }
 
 #[test]
+fn a_search_that_took_longer_than_its_run_says_nothing() {
+    let known = |cgroups: &Cgroups| cgroups.place.lock().unwrap().clone();
+    let cgroups = Cgroups::default();
+    let nobody = "no container has this id";
+    assert_eq!(cgroups.find(nobody, &AtomicBool::new(true)), None);
+    assert!(matches!(known(&cgroups), Place::Unknown));
+    assert_eq!(cgroups.find(nobody, &AtomicBool::new(false)), None);
+    assert!(matches!(known(&cgroups), Place::Nowhere(_)));
+    cgroups.forget();
+    assert!(matches!(known(&cgroups), Place::Unknown));
+}
+
+#[test]
 fn what_the_kernel_counted_is_read() {
     let folder = Folder::new();
     folder.write("cgroup.events", "populated 0\nfrozen 0\n");
