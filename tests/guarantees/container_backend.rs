@@ -382,5 +382,11 @@ fn a_podman_that_was_never_used_is_not_woken_whatever_it_is_called() -> Outcome 
     let engine = Engine::new().says("version", "podman version 4.3.1\n");
     engine.run(&[]).assert_blocked(&["Podman has no image", "run `docker pull "]);
     assert_eq!(engine.asked(), [["--version"]]);
+    // One whose file tells what it is, as distributions have it, is not even asked for its version.
+    let script = engine.place.program("script", "#!/bin/sh\nexec podman \"$@\"\n".to_owned());
+    fs::remove_file(engine.folder.join("docker")).expect("it is ours");
+    symlink(script, engine.folder.join("docker")).expect("the folder is ours");
+    engine.run(&[]).assert_blocked(&["Podman has no image"]);
+    assert_eq!(engine.asked().len(), 1);
     Ok(())
 }

@@ -151,13 +151,18 @@ impl Engine {
         if find::is_snap(&program) {
             return Err(refusal::snap(wanted));
         }
+        let unused = find::podman_is_unused(home);
+        // To ask even for its version makes folders.
+        if unused && (wanted == Kind::Podman || find::is_podman(&program)) {
+            return Err(refusal::image_missing(Kind::Podman, &program, image));
+        }
         let cli = find::cli(program);
         let kind = if is_podman(&said(wanted, &cli, &["--version"]).await?) {
             Kind::Podman
         } else {
             wanted
         };
-        if kind == Kind::Podman && find::podman_is_unused(home) {
+        if unused && kind == Kind::Podman {
             return Err(refusal::image_missing(kind, &cli.program, image));
         }
         let facts = match kind {

@@ -17,6 +17,9 @@ const ELSEWHERE: &[&str] = if cfg!(windows) {
     ]
 };
 
+/// The size below which a program may be a script, in bytes.
+const SCRIPT: u64 = 4096;
+
 /// The engine's program, by the server's own `PATH` and then where installers put it.
 pub fn program(kind: Kind) -> Option<PathBuf> {
     let name = if cfg!(windows) { format!("{}.exe", kind.name()) } else { kind.name().to_owned() };
@@ -78,6 +81,15 @@ pub fn podman_is_unused(home: Option<&Path>) -> bool {
     !shared && folders.iter().all(|folder| !home.join(folder).exists())
 }
 
+/// Whether a program is Podman whatever it is called, as far as its file tells: a link to it, or a script
+/// that starts it, as distributions have them for those who type `docker`.
+pub fn is_podman(program: &Path) -> bool {
+    let real = program.canonicalize().unwrap_or_default();
+    let named = real.file_name().is_some_and(|name| name.to_string_lossy().starts_with("podman"));
+    let is_small = std::fs::metadata(&real).is_ok_and(|metadata| metadata.len() < SCRIPT);
+    named || is_small && std::fs::read_to_string(&real).is_ok_and(|text| text.contains("podman"))
+}
+
 /// Whether the program is the snap's: it sees neither hidden folders of a home nor other temporary
 /// folders than its own.
 pub fn is_snap(program: &Path) -> bool {
@@ -99,6 +111,21 @@ mod tests {
         // A developer's own settings may point elsewhere, and then it has to be asked.
         assert_eq!(podman_is_unused(Some(none)), podman_is_unused(Some(&folder)));
         assert!(!podman_is_unused(None));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn podman_is_told_by_its_file_under_any_name() {
+        let folder = std::env::temp_dir().join(format!("vestibule-find-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let (podman, link, script) = (folder.join("podman"), folder.join("a"), folder.join("b"));
+        std::fs::write(&podman, vec![0; 9999]).unwrap();
+        std::os::unix::fs::symlink(&podman, &link).unwrap();
+        std::fs::write(&script, "#!/bin/sh\nexec /usr/bin/podman \"$@\"\n").unwrap();
+        assert!(is_podman(&podman) && is_podman(&link) && is_podman(&script));
+        std::fs::write(&script, "#!/bin/sh\nexec /usr/bin/docker \"$@\"\n").unwrap();
+        assert!(!is_podman(&script) && !is_podman(&folder.join("none")));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
