@@ -1,5 +1,6 @@
 //! What the server can do, apart from any protocol: run code, read the workspace, end.
 
+use crate::audit::Audit;
 use crate::backend::select::Selector;
 use crate::config::Config;
 use crate::run::admission::Admission;
@@ -22,8 +23,6 @@ const SHUT_DOWN: Duration = Duration::from_millis(200);
 /// The server's core. One per process, shared by every call.
 pub struct Engine {
     shared: Shared,
-    /// Cancelled when the process ends: every call's own token is watched together with it.
-    ending: CancellationToken,
 }
 
 /// What a caller brings beside the arguments.
@@ -107,8 +106,9 @@ impl Engine {
         }
         let admission = Admission::new(config.max_concurrent);
         let selector = Selector::new(&config);
-        let shared = Shared { config, admission, selector };
-        Arc::new(Engine { shared, ending: CancellationToken::new() })
+        let audit = Audit::new(&config.audit_dir);
+        let ending = CancellationToken::new();
+        Arc::new(Engine { shared: Shared { config, admission, selector, audit, ending } })
     }
 
     /// The settings.
@@ -121,10 +121,7 @@ impl Engine {
         let report = self.run(arguments, call, None).await;
         match report {
             Ok(report) => self.reply(&report),
-            Err(NotRun::Blocked(refusal)) => Reply::blocked(refusal),
-            Err(NotRun::Stopped) => {
-                Reply::blocked("the call was stopped before its code was started. Fix: call again.")
-            }
+            Err(not_run) => Reply::blocked(not_run),
         }
     }
 
@@ -135,13 +132,13 @@ impl Engine {
         call: Call,
         tee: Option<Tee<'_>>,
     ) -> Result<Report, NotRun> {
-        if self.ending.is_cancelled() {
+        if self.shared.ending.is_cancelled() {
             return Err(NotRun::Stopped);
         }
         // The end of the process ends every call. The call's own token goes on telling the backend,
         // so there is one thing to watch below here.
         let relay = async {
-            self.ending.cancelled().await;
+            self.shared.ending.cancelled().await;
             call.stop.cancel();
             std::future::pending::<()>().await;
         };
@@ -167,7 +164,7 @@ impl Engine {
 
     /// Ends every run at once; returns when nothing of them is left, after 200 ms at the latest.
     pub async fn shut_down(&self) {
-        self.ending.cancel();
+        self.shared.ending.cancel();
         let _ = tokio::time::timeout(SHUT_DOWN, self.shared.admission.all_free()).await;
     }
 }

@@ -1,6 +1,7 @@
 //! The MCP server's library: everything but the command line.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod backend;
 pub mod cli;
 pub mod config;

@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 use std::io;
-use vestibule_mcp::cli::{doctor, run, say};
+use vestibule_mcp::cli::{audit, doctor, run, say};
 use vestibule_mcp::config::Config;
 use vestibule_mcp::escape::text_for_display;
 use vestibule_mcp::{logging, serve};
@@ -25,6 +25,8 @@ struct Arguments {
 enum Command {
     /// Runs one program the way a client's call would, and prints its output
     Run(run::Arguments),
+    /// Prints the last calls from the audit log
+    Audit(audit::Arguments),
     /// Checks what this machine can do, and prints what is missing with its fix
     Doctor(doctor::Arguments),
 }
@@ -76,6 +78,7 @@ fn carry_out(command: Option<Command>, config: Config) -> io::Result<i32> {
         match command {
             None => serve::serve(config).await,
             Some(Command::Run(arguments)) => run::run(config, arguments).await,
+            Some(Command::Audit(arguments)) => audit::run(&config, &arguments).await,
             Some(Command::Doctor(arguments)) => Ok(doctor::run(config, arguments).await),
         }
     })

@@ -123,6 +123,16 @@ impl Prepared {
         }
     }
 
+    /// What it sees as its root file system: an image, or parts of this machine's.
+    pub fn rootfs(&self) -> Option<String> {
+        match self {
+            #[cfg(target_os = "linux")]
+            Prepared::Native(prepared) => prepared.isolation().rootfs.clone(),
+            Prepared::Container(prepared) => Some(prepared.image().to_owned()),
+            Prepared::Naive(_) => None,
+        }
+    }
+
     /// Runs the code. Ends at the script's timeout, or at once when `stop` is cancelled.
     pub async fn execute(
         self,

@@ -1,5 +1,6 @@
 //! Commands for people and scripts.
 
+pub mod audit;
 pub mod doctor;
 pub mod run;
 mod screen;

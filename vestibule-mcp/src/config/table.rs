@@ -143,7 +143,7 @@ pub const AUDIT_DIR: Setting = setting(
     "VESTIBULE_AUDIT_DIR",
     Kind::Folder,
     "~/.vestibule/audit",
-    "Where the audit log lies. It must lie outside the workspace, and the workspace outside it. Read and checked, but not used yet: this version writes no audit log.",
+    "Where the audit log lies. It must lie outside the workspace, and the workspace outside it.",
 );
 /// The timeout of a call that names none.
 pub const DEFAULT_TIMEOUT_S: Setting = number(
@@ -238,7 +238,7 @@ pub const LOG: Setting = setting(
 );
 
 /// Settings that are read and checked, and change nothing in this version.
-pub const UNUSED: [&Setting; 4] = [&ROOTFS_DIR, &REGISTRY_MIRROR, &AUDIT_DIR, &POOL];
+pub const UNUSED: [&Setting; 3] = [&ROOTFS_DIR, &REGISTRY_MIRROR, &POOL];
 
 /// Every setting, in the order of the documentation.
 pub const ALL: [&Setting; 23] = [

@@ -10,6 +10,9 @@ use serde_json::Value;
 /// The key of the facts in a result's `_meta`.
 pub const META_KEY: &str = "vestibule/run";
 
+/// How a sandbox came to be; until there is a pool, each is built for its call.
+pub const START: &str = "cold";
+
 /// The facts of one run.
 #[derive(Debug, JsonSchema, Serialize)]
 struct Facts {
@@ -48,6 +51,8 @@ struct Facts {
     blocked_syscalls: Vec<String>,
     /// What else there is to know.
     notes: Vec<String>,
+    /// Why the audit log may lack this call; null if it has it.
+    audit: Option<String>,
     /// What protected the run, as the text's last line has it.
     isolation: String,
     /// The same in parts.
@@ -57,7 +62,7 @@ struct Facts {
 /// What a run used.
 #[derive(Debug, JsonSchema, Serialize)]
 #[schemars(deny_unknown_fields)]
-struct UsageFacts {
+pub struct UsageFacts {
     /// Wall time in milliseconds.
     wall_ms: u64,
     /// CPU time in milliseconds; null if not measured.
@@ -136,7 +141,7 @@ fn facts(report: &Report) -> Facts {
         language: report.language.to_string(),
         timeout_seconds: report.timeout.get(),
         backend: report.backend.to_owned(),
-        start: "cold",
+        start: START,
         stdout_bytes: report.stdout.seen,
         stdout_truncated_bytes: stdout_left_out,
         stderr_bytes: report.stderr.seen,
@@ -145,12 +150,14 @@ fn facts(report: &Report) -> Facts {
         limits_hit: report.limits_hit.iter().map(text::limit_hit).collect(),
         blocked_syscalls: report.denied.clone(),
         notes: report.notes.clone(),
+        audit: report.audit.words(),
         isolation: text::isolation(report),
         isolation_parts: isolation(&report.isolation),
     }
 }
 
-fn usage(usage: &protocol::Usage) -> UsageFacts {
+/// What a run used, as data.
+pub fn usage(usage: &protocol::Usage) -> UsageFacts {
     let mut not_measured = Vec::new();
     let mut value = |name, measured: &Measured<u64>| match measured {
         Measured::Value(value) => Some(*value),

@@ -5,6 +5,8 @@ use super::output::{Output, Tee};
 use super::privileges;
 use super::report::{Ended, Report};
 use super::request::RunRequest;
+use crate::audit::record::Outcome;
+use crate::audit::{Audit, Entry};
 use crate::backend::select::{NotPrepared, Selector};
 use crate::backend::{Finish, Prepared};
 use crate::config::Config;
@@ -23,6 +25,10 @@ pub struct Shared {
     pub admission: Admission,
     /// The backends.
     pub selector: Selector,
+    /// The audit log.
+    pub audit: Audit,
+    /// Cancelled when the process ends.
+    pub ending: CancellationToken,
 }
 
 /// Why a call ran nothing.
@@ -40,6 +46,25 @@ impl From<Refusal> for NotRun {
     }
 }
 
+impl std::fmt::Display for NotRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NotRun::Blocked(refusal) => refusal.fmt(f),
+            NotRun::Stopped => f.write_str(
+                "the call was stopped before its code was started. Fix: call again.",
+            ),
+        }
+    }
+}
+
+/// A call that passed selection.
+enum Selected {
+    /// Its backend is ready.
+    Ready(RunRequest, Prepared),
+    /// Its backend broke.
+    Broke(Report),
+}
+
 /// Runs the code of one call. `tee` gets the output as it comes.
 ///
 /// # Errors
@@ -50,8 +75,32 @@ pub async fn run(
     call: &Call,
     tee: Option<Tee<'_>>,
 ) -> Result<Report, NotRun> {
+    // Where a setting is wrong, the audit log's own place may be.
+    shared.config.usable()?;
+    let entry = shared.audit.entry(&call.client, &arguments);
+    match select(shared, arguments, call).await {
+        Ok(Selected::Ready(request, prepared)) => {
+            Ok(execute(shared, request, prepared, call, entry, tee).await)
+        }
+        Ok(Selected::Broke(mut report)) => {
+            let mut entry = entry;
+            entry.start(&report, None).await;
+            report.audit = entry.end(&report, Outcome::of(&report, false)).await;
+            Ok(report)
+        }
+        Err(not_run) => {
+            entry.blocked(&not_run.to_string()).await;
+            Err(not_run)
+        }
+    }
+}
+
+async fn select(
+    shared: &Shared,
+    arguments: Map<String, Value>,
+    call: &Call,
+) -> Result<Selected, NotRun> {
     let config = &shared.config;
-    config.usable()?;
     let request = RunRequest::parse(arguments, config)?;
     privileges::check()?;
     let slot = unless_stopped(&call.stop, slot(shared, call)).await??;
@@ -59,12 +108,12 @@ pub async fn run(
     let started = Instant::now();
     let preparing = shared.selector.prepare(&sandbox, request.language, &slot);
     match unless_stopped(&call.stop, preparing).await? {
-        Ok(prepared) => Ok(execute(config, request, prepared, call, tee).await),
+        Ok(prepared) => Ok(Selected::Ready(request, prepared)),
         Err(NotPrepared::Blocked(refusal)) => Err(NotRun::Blocked(refusal)),
         Err(NotPrepared::Broke { backend, refusal }) => {
             let mut report = Report::new(config, &request, backend, Isolation::none());
             report.never_started(&refusal, started.elapsed());
-            Ok(report)
+            Ok(Selected::Broke(report))
         }
     }
 }
@@ -104,15 +153,18 @@ pub fn sandbox(config: &Config) -> Result<Sandbox, Refusal> {
 }
 
 async fn execute(
-    config: &Config,
+    shared: &Shared,
     request: RunRequest,
     prepared: Prepared,
     call: &Call,
+    mut entry: Entry<'_>,
     tee: Option<Tee<'_>>,
 ) -> Report {
+    let config = &shared.config;
     let started = Instant::now();
     let isolation = prepared.isolation().clone();
     let mut report = Report::new(config, &request, prepared.backend(), isolation);
+    entry.start(&report, prepared.rootfs()).await;
     let mut output = Output::new(config.max_output, call.progress.clone(), tee);
     let script = Script {
         language: request.language,
@@ -122,11 +174,16 @@ async fn execute(
     };
     let finish = prepared.execute(script, &mut output, &call.stop).await;
     (report.stdout, report.stderr) = (output.stdout, output.stderr);
+    let mut cancelled = false;
     match finish {
         Finish::Finished(outcome) => report.finish(outcome),
         Finish::NotStarted(refusal) => report.never_started(&refusal, started.elapsed()),
         Finish::Lost(what) => report.ended = Ended::Stopped(what),
-        Finish::Stopped => report.ended = Ended::Stopped("the call was told to stop".to_owned()),
+        Finish::Stopped => {
+            cancelled = !shared.ending.is_cancelled();
+            report.ended = Ended::Stopped("the call was told to stop".to_owned());
+        }
     }
+    report.audit = entry.end(&report, Outcome::of(&report, cancelled)).await;
     report
 }

@@ -2,6 +2,7 @@
 
 use super::output::Captured;
 use super::request::RunRequest;
+use crate::audit::Kept;
 use crate::config::Config;
 use protocol::{
     Ending, Isolation, Language, Level, LimitHit, Measured, MemoryMib, Outcome, OutputBytes,
@@ -52,6 +53,8 @@ pub struct Report {
     pub denied: Vec<String>,
     /// What the reader should know beside the facts.
     pub notes: Vec<String>,
+    /// Whether the audit log has it.
+    pub audit: Kept,
     /// What protected it.
     pub isolation: Isolation,
 }
@@ -77,6 +80,7 @@ impl Report {
             limits_hit: Vec::new(),
             denied: Vec::new(),
             notes: request.notes.clone(),
+            audit: Kept::default(),
             isolation,
         }
     }

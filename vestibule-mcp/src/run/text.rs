@@ -113,6 +113,9 @@ fn tail(report: &Report) -> Vec<String> {
         let names = escape::for_display(&report.denied.join(", "), LINE);
         lines.push(format!("blocked syscalls: {names}"));
     }
+    if let Some(words) = report.audit.words() {
+        lines.push(format!("audit: {}", escape::for_display(&words, LINE)));
+    }
     lines.push(format!("isolation: {}", isolation(report)));
     lines
 }

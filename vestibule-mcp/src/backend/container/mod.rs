@@ -119,6 +119,11 @@ impl Prepared {
         &self.proven.isolation
     }
 
+    /// The image's name.
+    pub fn image(&self) -> &str {
+        &self.image
+    }
+
     /// The engine's name: what it is, and not what its program is called.
     pub fn backend(&self) -> &'static str {
         self.engine.facts.kind.name()
