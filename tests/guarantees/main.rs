@@ -2,6 +2,7 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+mod audit;
 mod capabilities;
 mod cli_run;
 mod container_backend;
@@ -30,6 +31,7 @@ mod workspace_reader;
 
 fn main() -> std::process::ExitCode {
     let modules = [
+        audit::tests(),
         capabilities::tests(),
         cli_run::tests(),
         container_backend::tests(),

@@ -34,8 +34,7 @@ def main():
         chosen = [case for case in cases if bears_on(case)]
     ids = ",".join(case["id"] for case in chosen)
     os.chdir(PROGRAMS)
-    # Until there is an audit log, the cases that read it are skipped by name.
-    options = ["--verbose", "--skip-needs", "audit", "--id", ids]
+    options = ["--verbose", "--id", ids]
     server = os.path.join(PROGRAMS, "vestibule-mcp")
     os.execvp("python3", ["python3", "cases", *options, "--", server])
 
