@@ -172,10 +172,19 @@ fn a_disk_that_is_full_stops_no_run_and_is_told() -> Outcome {
     assert_eq!(full.success(), "x");
     assert_eq!(full.line("audit"), Some("not recorded (No space left on device)"), "{}", full.text);
     let lines: Vec<&str> = full.text.lines().rev().take(2).collect();
-    assert!(lines[0].starts_with("isolation: ") && lines[1].starts_with("audit: "), "{}", full.text);
+    assert!(
+        lines[0].starts_with("isolation: ") && lines[1].starts_with("audit: "),
+        "{}",
+        full.text
+    );
     assert_eq!(full.facts()["audit"], "not recorded (No space left on device)");
     assert_eq!(locked.success(), "x");
-    assert_eq!(locked.line("audit"), Some("not recorded (Read-only file system)"), "{}", locked.text);
+    assert_eq!(
+        locked.line("audit"),
+        Some("not recorded (Read-only file system)"),
+        "{}",
+        locked.text
+    );
     assert_eq!(after.line("audit"), None, "{}", after.text);
     assert_eq!(kept, 4, "two of the first run and two of the last");
     Ok(())
@@ -226,10 +235,19 @@ fn a_hundred_thousand_records_are_read_with_little_memory() -> Outcome {
     let folder = place.folder("log");
     let mut lines = String::new();
     for number in 0..50_000 {
-        let time = format!("2026-11-30T12:{:02}:{:02}.{:03}Z", number / 60_000, number / 1000, number % 1000);
+        let time = format!(
+            "2026-11-30T12:{:02}:{:02}.{:03}Z",
+            number / 60_000,
+            number / 1000,
+            number % 1000
+        );
         let code = "x".repeat(1000);
-        lines += &format!("{{\"event\":\"start\",\"time\":\"{time}\",\"id\":\"{number}\",\"language\":\"bash\",\"code\":\"{code}\"}}\n");
-        lines += &format!("{{\"event\":\"end\",\"time\":\"{time}\",\"id\":\"{number}\",\"outcome\":\"ran\"}}\n");
+        lines += &format!(
+            "{{\"event\":\"start\",\"time\":\"{time}\",\"id\":\"{number}\",\"language\":\"bash\",\"code\":\"{code}\"}}\n"
+        );
+        lines += &format!(
+            "{{\"event\":\"end\",\"time\":\"{time}\",\"id\":\"{number}\",\"outcome\":\"ran\"}}\n"
+        );
     }
     let file = folder.join("1.jsonl");
     fs::write(&file, lines).expect("the folder is ours");

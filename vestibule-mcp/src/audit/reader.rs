@@ -44,7 +44,8 @@ impl Call {
 
     /// Both records as one object, the moment of the end as `ended`. A run without an end says so.
     pub fn merged(&self) -> Map<String, Value> {
-        let object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default();
+        let object =
+            |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap_or_default();
         let mut all = object(&self.first);
         let refused = all.remove("event").is_some_and(|event| event == "blocked");
         match &self.last {
@@ -126,7 +127,8 @@ impl Reader {
                 }
                 "end" => {
                     let last = Some(line.to_owned());
-                    ended.extend(pending.remove(head.id.as_ref()).map(|call| Call { last, ..call }));
+                    ended
+                        .extend(pending.remove(head.id.as_ref()).map(|call| Call { last, ..call }));
                 }
                 _ => ended.push(first()),
             }

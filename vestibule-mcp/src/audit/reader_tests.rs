@@ -26,7 +26,9 @@ impl Drop for Folder {
 }
 
 fn record(event: &str, id: &str, second: u32) -> String {
-    format!("{{\"event\":\"{event}\",\"time\":\"2026-11-30T12:00:{second:02}.000Z\",\"id\":\"{id}\"}}\n")
+    format!(
+        "{{\"event\":\"{event}\",\"time\":\"2026-11-30T12:00:{second:02}.000Z\",\"id\":\"{id}\"}}\n"
+    )
 }
 
 fn ids(calls: &[Call]) -> Vec<String> {
@@ -63,7 +65,8 @@ fn an_end_stands_with_its_start() {
 #[test]
 fn torn_lines_are_counted_and_touch_no_other() {
     let folder = Folder::new("torn");
-    let torn = "{\"event\":\"sta\n\n\u{fffd}\n{}\n[1]\n{\"event\":\"other\",\"time\":\"\",\"id\":\"\"}\n";
+    let torn =
+        "{\"event\":\"sta\n\n\u{fffd}\n{}\n[1]\n{\"event\":\"other\",\"time\":\"\",\"id\":\"\"}\n";
     folder.add("a.jsonl", &(torn.to_owned() + &record("start", "1", 1) + "{\"event\":"));
     let long = "x".repeat(LINE as usize + 5) + "\n" + &record("start", "2", 2);
     folder.add("b.jsonl", &long);

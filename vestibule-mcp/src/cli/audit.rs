@@ -170,7 +170,9 @@ mod tests {
             "2026-11-30 12:00:01  python  ran              exit 3  wall 21 ms, mem 9.5 MiB, pids 2  \
              blocked mount,unshare  native  |   import os"
         );
-        let refused = object(json!({"time": "2026-11-30T12:00:01.123Z", "outcome": "refused", "reason": "no"}));
+        let refused = object(
+            json!({"time": "2026-11-30T12:00:01.123Z", "outcome": "refused", "reason": "no"}),
+        );
         assert_eq!(line(&refused), "2026-11-30 12:00:01  -       refused          no");
     }
 
@@ -184,7 +186,8 @@ mod tests {
             }
             assert_eq!(serde_json::from_str::<Value>(&json(&call)).unwrap()[name], evil);
         }
-        let wrong = object(json!({"time": 1, "exit_code": "x", "usage": [], "code": {}, "outcome": null}));
+        let wrong =
+            object(json!({"time": 1, "exit_code": "x", "usage": [], "code": {}, "outcome": null}));
         assert!(line(&wrong).starts_with('-'), "{}", line(&wrong));
     }
 }

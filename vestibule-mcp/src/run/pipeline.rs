@@ -50,9 +50,9 @@ impl std::fmt::Display for NotRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NotRun::Blocked(refusal) => refusal.fmt(f),
-            NotRun::Stopped => f.write_str(
-                "the call was stopped before its code was started. Fix: call again.",
-            ),
+            NotRun::Stopped => {
+                f.write_str("the call was stopped before its code was started. Fix: call again.")
+            }
         }
     }
 }

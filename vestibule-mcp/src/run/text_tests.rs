@@ -1,6 +1,7 @@
 //! Every shape of the text contract.
 
 use super::*;
+use crate::audit::Kept;
 use crate::run::facts;
 use protocol::{
     Isolation, Language, Limit, MemoryMib, Outcome, OutputBytes, Stream, StreamTotals,
@@ -37,6 +38,7 @@ fn report(ended: Ended) -> Report {
         limits_hit: vec![],
         denied: vec![],
         notes: vec![],
+        audit: Kept::Recorded,
         isolation: Isolation::native(vec![], vec![], vec![], None),
     }
 }
@@ -245,4 +247,15 @@ fn a_limit_that_was_lost_during_the_run_is_claimed_neither_in_the_text_nor_in_it
         assert_eq!(facts["isolation_parts"]["limits_not_applied"][0], "memory");
         assert_eq!(facts["usage"]["not_measured"][0]["value"], "mem_peak");
     }
+}
+
+#[test]
+fn a_record_that_was_not_kept_is_told_above_the_isolation() {
+    let mut report = exited(0);
+    report.audit = Kept::NotRecorded("No space left\non device".to_owned());
+    let text = render(&report);
+    let end = "audit: not recorded (No space left\\non device)\nisolation: native";
+    assert!(text.ends_with(end), "{text}");
+    report.audit = Kept::NotConfirmed("x".to_owned());
+    assert_eq!(facts::meta(&report)["audit"], "not confirmed (x)");
 }
