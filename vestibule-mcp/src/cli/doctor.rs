@@ -1,5 +1,6 @@
 //! `vestibule-mcp doctor`: what this machine can do, and the fix for what it cannot.
 
+mod audit;
 mod backends;
 mod container;
 #[cfg(target_os = "linux")]
@@ -102,6 +103,7 @@ async fn diagnose(config: &Config) -> Diagnosis {
     checks.extend(settings_checks(config));
     if allowed.is_ok() {
         checks.push(Check::of("workspace", &sandbox, |s| s.workspace.display().to_string()));
+        checks.push(audit::check(config));
     }
     let mut isolation = None;
     if let Ok(sandbox) = &sandbox {
