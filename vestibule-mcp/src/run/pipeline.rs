@@ -60,9 +60,9 @@ impl std::fmt::Display for NotRun {
 /// A call that passed selection.
 enum Selected {
     /// Its backend is ready.
-    Ready(RunRequest, Prepared),
+    Ready(RunRequest, Box<Prepared>),
     /// Its backend broke.
-    Broke(Report),
+    Broke(Box<Report>),
 }
 
 /// Runs the code of one call. `tee` gets the output as it comes.
@@ -80,13 +80,13 @@ pub async fn run(
     let entry = shared.audit.entry(&call.client, &arguments);
     match select(shared, arguments, call).await {
         Ok(Selected::Ready(request, prepared)) => {
-            Ok(execute(shared, request, prepared, call, entry, tee).await)
+            Ok(execute(shared, request, *prepared, call, entry, tee).await)
         }
         Ok(Selected::Broke(mut report)) => {
             let mut entry = entry;
             entry.start(&report, None).await;
             report.audit = entry.end(&report, Outcome::of(&report, false)).await;
-            Ok(report)
+            Ok(*report)
         }
         Err(not_run) => {
             entry.blocked(&not_run.to_string()).await;
@@ -108,12 +108,12 @@ async fn select(
     let started = Instant::now();
     let preparing = shared.selector.prepare(&sandbox, request.language, &slot);
     match unless_stopped(&call.stop, preparing).await? {
-        Ok(prepared) => Ok(Selected::Ready(request, prepared)),
+        Ok(prepared) => Ok(Selected::Ready(request, Box::new(prepared))),
         Err(NotPrepared::Blocked(refusal)) => Err(NotRun::Blocked(refusal)),
         Err(NotPrepared::Broke { backend, refusal }) => {
             let mut report = Report::new(config, &request, backend, Isolation::none());
             report.never_started(&refusal, started.elapsed());
-            Ok(Selected::Broke(report))
+            Ok(Selected::Broke(Box::new(report)))
         }
     }
 }
