@@ -6,6 +6,10 @@ pub const USER: &str = "sandbox";
 /// The sandbox's host name.
 pub const HOST_NAME: &str = "vestibule";
 
+/// Where compiled python modules appear, of a sandbox that has any. Not below `/sandbox`, where a script's
+/// own imports are looked for.
+pub const BYTECODE: &str = "/pycache";
+
 /// The guest's variables but `PATH`, which depends on the root file system.
 pub const VARIABLES: [(&str, &str); 8] = [
     ("HOME", "/tmp"),

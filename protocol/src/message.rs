@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Raised whenever a type that travels over the pipe changes. Two programs with different numbers
 /// do not talk to each other.
-pub const PROTOCOL_VERSION: u32 = 3;
+pub const PROTOCOL_VERSION: u32 = 4;
 
 /// The first frame in each direction. Its form never changes, so that any two versions can tell
 /// each other apart.

@@ -31,6 +31,11 @@ pub struct Sandbox {
     pub limits: Limits,
     /// Variables for the guest beyond those the jail sets itself, such as an image's `PATH`.
     pub environment: Vec<(String, String)>,
+    /// A tree of compiled python modules, as `PYTHONPYCACHEPREFIX` wants it: shown read-only at
+    /// [`BYTECODE`](crate::environment::BYTECODE). Absolute, without symbolic links; one that cannot be
+    /// used costs speed alone.
+    #[serde(default)]
+    pub bytecode: Option<PathBuf>,
     /// Where the run's cgroup comes from; a file that leaves it out means `find`.
     #[serde(default)]
     pub cgroup: CgroupSource,
@@ -115,6 +120,9 @@ impl Sandbox {
         check_path("workspace", &self.workspace)?;
         if let Rootfs::Image(path) = &self.rootfs {
             check_path("rootfs", path)?;
+        }
+        if let Some(path) = &self.bytecode {
+            check_path("bytecode", path)?;
         }
         if let CgroupSource::Below { home, .. } = &self.cgroup {
             check_path("cgroup", home)?;

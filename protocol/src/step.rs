@@ -115,7 +115,7 @@ steps! {
     ReceivePlan "receive-plan" Builder "any":
         "Waits for what the supervisor found out. Everything before this step is the same for every sandbox.";
     MountRootfs "mount-rootfs" Builder "5.6":
-        "Clones the system folders below the new root, recursively, read-only, nosuid and nodev, and links or clones `/bin`, `/sbin` and `/lib*` as the root file system has them.";
+        "Clones the system folders below the new root, recursively, read-only, nosuid and nodev, and links or clones `/bin`, `/sbin` and `/lib*` as the root file system has them. Compiled python modules, where there are any, come to `/pycache` in the same way.";
     MaskRootfs "mask-rootfs" Builder "5.6":
         "Covers `/usr/src` and `/usr/local` (unless an interpreter's link leads there) with an empty folder.";
     FillEtc "fill-etc" Builder "5.6":

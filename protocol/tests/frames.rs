@@ -28,13 +28,15 @@ fn path() -> impl Strategy<Value = PathBuf> {
 fn sandbox() -> impl Strategy<Value = Sandbox> {
     let rootfs = prop_oneof![Just(Rootfs::Host), path().prop_map(Rootfs::Image)];
     let environment = prop::collection::vec(("[A-Z_]{1,9}", "\\PC{0,30}"), 0..5);
-    (rootfs, path(), any::<bool>(), limits(), environment, cgroup()).prop_map(
-        |(rootfs, workspace, workspace_read_only, limits, environment, cgroup)| Sandbox {
+    let bytecode = prop::option::of(path());
+    (rootfs, path(), any::<bool>(), limits(), environment, bytecode, cgroup()).prop_map(
+        |(rootfs, workspace, workspace_read_only, limits, environment, bytecode, cgroup)| Sandbox {
             rootfs,
             workspace,
             workspace_read_only,
             limits,
             environment,
+            bytecode,
             cgroup,
         },
     )
@@ -291,6 +293,7 @@ fn a_spec_with_an_unusable_field_is_refused_by_name() {
         workspace_read_only: false,
         limits: serde_json::from_value(limits).unwrap(),
         environment: Vec::new(),
+        bytecode: None,
         cgroup: CgroupSource::Find,
     };
     assert_eq!(sandbox.check(), Ok(()));

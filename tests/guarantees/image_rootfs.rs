@@ -15,6 +15,8 @@ tests::tests![
     the_image_cannot_be_changed_from_inside,
     a_missing_image_is_refused,
     a_script_is_no_interpreter,
+    compiled_modules_are_shown_read_only,
+    compiled_modules_that_are_gone_cost_speed_alone,
 ];
 
 /// A folder with bash, the libraries it needs, and nothing else.
@@ -161,6 +163,45 @@ fn a_script_is_no_interpreter() -> Outcome {
             said.contains(word) && said.contains("step exec") && ran.stdout.is_empty(),
             "{said}"
         );
+    }
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn compiled_modules_are_shown_read_only() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    place.folder("modules");
+    place.file("modules/a.pyc", "compiled");
+    // A name of the image's own in that place is not what is shown.
+    symlink("/etc", image.join("pycache")).expect("a link");
+    let modules = place.base().join("modules");
+    let sandbox = Sandbox { bytecode: Some(modules.clone()), ..in_image(&image, &workspace) };
+    let code = "echo $PYTHONPYCACHEPREFIX /pycache/*; echo x >/pycache/b; echo x >/pycache/a.pyc; \
+                while read -r _ _ _ _ at options _; do [ $at = /pycache ] && echo $options; done \
+                </proc/self/mountinfo";
+    let got = run(&place, sandbox, code).expect("it runs");
+    assert!(got.starts_with("/pycache /pycache/a.pyc\n"), "{got}");
+    let options = got.lines().nth(1).expect("the mount is there");
+    for option in ["ro", "nosuid", "nodev"] {
+        assert!(options.split(',').any(|set| set == option), "{got}");
+    }
+    assert_eq!(got.matches("Read-only file system").count(), 2, "{got}");
+    assert_eq!(fs::read_to_string(modules.join("a.pyc")).expect("it is there"), "compiled");
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn compiled_modules_that_are_gone_cost_speed_alone() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    place.file("file", "no folder");
+    symlink("/usr/lib", place.base().join("link")).expect("a link");
+    for name in ["missing", "file", "link"] {
+        let bytecode = Some(place.base().join(name));
+        let sandbox = Sandbox { bytecode, ..in_image(&image, &workspace) };
+        let got = run(&place, sandbox, "echo ran; [ -e /pycache ] && echo shown");
+        assert_eq!(got.as_deref(), Ok("ran\n"), "{name}");
     }
     place.assert_nothing_left();
     Ok(())

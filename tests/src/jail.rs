@@ -148,6 +148,7 @@ pub fn sandbox(workspace: &Path) -> Sandbox {
             tmpfs_mib: TmpfsMib::new(64).expect("in range"),
         },
         environment: Vec::new(),
+        bytecode: None,
         cgroup: CgroupSource::Find,
     }
 }

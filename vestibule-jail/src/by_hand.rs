@@ -103,6 +103,7 @@ fn example(workspace: PathBuf) -> Result<RunSpec, OutOfRange> {
                 tmpfs_mib: TmpfsMib::new(64)?,
             },
             environment: Vec::new(),
+            bytecode: None,
             cgroup: CgroupSource::Find,
         },
         execute: Script {

@@ -2,10 +2,11 @@
 //! `/workspace` and `/sandbox`.
 
 use super::mounter::{BYTES_PER_INODE, Mounter, open_source, open_within};
-use crate::plan::{Entry, EntryKind, RootPlan, Workspace};
+use crate::plan::{Entry, EntryKind, Folder, RootPlan, Workspace};
 use crate::sys::mount::Attributes;
 use nix::errno::Errno;
 use nix::sys::stat::fstat;
+use protocol::environment::BYTECODE;
 use protocol::{Rootfs, TmpfsMib};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,7 +17,23 @@ pub fn mount(world: &mut Mounter, root: &RootPlan) -> nix::Result<()> {
     for entry in &root.top {
         source.take_over(world, &entry.name, &entry.name, &entry.kind)?;
     }
+    if let Some(tree) = &root.bytecode {
+        mount_bytecode(world, tree)?;
+    }
     Ok(())
+}
+
+/// Shows compiled python modules. A tree that was exchanged meanwhile is left out: without it the same
+/// programs run, only slower.
+fn mount_bytecode(world: &mut Mounter, tree: &Folder) -> nix::Result<()> {
+    let target = Path::new(BYTECODE.trim_start_matches('/'));
+    let Ok(folder) = open_source(&tree.path) else { return Ok(()) };
+    let status = fstat(&folder)?;
+    if (status.st_dev, status.st_ino) != tree.identity {
+        return Ok(());
+    }
+    world.folder(target)?;
+    world.clone(folder.as_fd(), Path::new(""), target, Attributes::READ_ONLY, false)
 }
 
 /// Where entries are taken over from.

@@ -149,7 +149,7 @@ fn settings(sandbox: &Sandbox, kernel: (u32, u32), own: &Own) -> Settings {
             data: missing(Limit::Memory),
         },
         own_cgroup: own.is_ok(),
-        environment: environment::compose(&sandbox.rootfs, &sandbox.environment),
+        environment: environment::compose(sandbox),
         uid: nix::unistd::getuid().as_raw(),
         gid: nix::unistd::getgid().as_raw(),
         landlock_abi: crate::sys::landlock::abi(),
@@ -195,8 +195,7 @@ fn stand(
     let workspace = trace.refusing(Step::OpenWorkspace, || {
         workspace::check(&sandbox.workspace, sandbox.workspace_read_only, settings.uid)
     })?;
-    let (root, interpreters) =
-        trace.refusing(Step::OpenRootfs, || rootfs::plan(&sandbox.rootfs, &sandbox.environment))?;
+    let (root, interpreters) = trace.refusing(Step::OpenRootfs, || rootfs::plan(sandbox))?;
     match trace.step(Step::SendPlan, || Plan { root, workspace }.send(pipe)) {
         // A builder that is gone has reported why.
         Ok(()) | Err(StepError { errno: libc::EPIPE, .. }) => {}

@@ -1,12 +1,13 @@
 //! What the root file system offers: its top folders, what of `/etc` programs need, the
 //! interpreters, and what has to be covered.
 
-use crate::plan::{Entry, EntryKind, RootPlan};
+use crate::plan::{Entry, EntryKind, Folder, RootPlan};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{FileStat, SFlag, fstat};
 use protocol::{
-    Cause, Interpreter, Interpreters, Language, Measured, Refusal, Retry, Rootfs, Step, StepError,
+    Cause, Interpreter, Interpreters, Language, Measured, Refusal, Retry, Rootfs, Sandbox, Step,
+    StepError,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -30,17 +31,27 @@ const ETC: &[&str] = &[
 const HOST_TOP: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
 /// Top folders of an image that the sandbox makes itself or that hold nothing a program needs.
-const NOT_FROM_IMAGE: &[&str] =
-    &["proc", "sys", "dev", "run", "tmp", "etc", "boot", "mnt", "media", "workspace", "sandbox"];
+const NOT_FROM_IMAGE: &[&str] = &[
+    "proc",
+    "sys",
+    "dev",
+    "run",
+    "tmp",
+    "etc",
+    "boot",
+    "mnt",
+    "media",
+    "workspace",
+    "sandbox",
+    "pycache",
+];
 
 /// Opens a root file system and finds out what it is made of.
 ///
 /// # Errors
 /// A refusal if the folder cannot be opened or holds no system.
-pub fn plan(
-    source: &Rootfs,
-    environment: &[(String, String)],
-) -> Result<(RootPlan, Interpreters), Refusal> {
+pub fn plan(sandbox: &Sandbox) -> Result<(RootPlan, Interpreters), Refusal> {
+    let (source, environment) = (&sandbox.rootfs, &sandbox.environment);
     let folder = match source {
         Rootfs::Host => Path::new("/"),
         Rootfs::Image(path) => path,
@@ -70,8 +81,18 @@ pub fn plan(
         top,
         etc,
         masks,
+        bytecode: sandbox.bytecode.as_deref().and_then(bytecode),
     };
     Ok((plan, interpreters))
+}
+
+/// The folder of compiled modules. Without it the same programs run, only slower.
+fn bytecode(path: &Path) -> Option<Folder> {
+    let how = OpenHow::new()
+        .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
+        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    let status = fstat(&openat2(AT_FDCWD, path, how).ok()?).ok()?;
+    Some(Folder { path: path.to_owned(), identity: (status.st_dev, status.st_ino) })
 }
 
 fn reported((language, found): (Language, Result<Found, String>)) -> Interpreter {

@@ -148,6 +148,7 @@ pub fn sandbox(config: &Config) -> Result<Sandbox, Refusal> {
         workspace_read_only: config.workspace_read_only,
         limits: config.limits(),
         environment: Vec::new(),
+        bytecode: None,
         cgroup: protocol::CgroupSource::default(),
     })
 }

@@ -56,6 +56,7 @@ pub(in super::super) fn sandbox(read_only: bool) -> Sandbox {
             tmpfs_mib: TmpfsMib::new(64).unwrap(),
         },
         environment: vec![],
+        bytecode: None,
         cgroup: CgroupSource::default(),
     }
 }

@@ -22,6 +22,7 @@ fn sandbox() -> Sandbox {
             tmpfs_mib: TmpfsMib::new(1).unwrap(),
         },
         environment: vec![],
+        bytecode: None,
         cgroup: protocol::CgroupSource::default(),
     }
 }
