@@ -9,6 +9,7 @@ pub mod engine;
 pub mod escape;
 pub mod logging;
 pub mod mcp;
+pub mod redact;
 pub mod run;
 pub mod serve;
 pub mod signals;

@@ -12,10 +12,11 @@ use protocol::{
     TimeoutSeconds, TmpfsMib,
 };
 use read::Reader;
+pub(crate) use read::passwd_home;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use table::Setting;
-pub use value::{BackendChoice, ImageReference, Problem, RootfsChoice, RuntimeChoice};
+pub use value::{BackendChoice, Changed, ImageReference, Problem, RootfsChoice, RuntimeChoice};
 
 /// What a D-Bus client needs to find the user's systemd. Nothing else of the environment is passed
 /// on to the helper.
@@ -80,6 +81,8 @@ pub struct Config {
     pub bus_environment: Vec<(&'static str, OsString)>,
     /// Variables that start with `VESTIBULE_` and are no setting, escaped for display.
     pub unknown: Vec<String>,
+    /// Settings that are set to something else than their default.
+    pub changed: Vec<Changed>,
     /// Settings that are set and that this version does not use.
     pub unused: Vec<&'static str>,
     /// What is wrong with the settings.
@@ -90,7 +93,7 @@ impl Config {
     /// Reads the settings from a process's environment. Never fails and touches no file but, for
     /// want of `HOME`, the user database.
     pub fn from_env(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Config {
-        Config::read(Reader::new(variables, read::passwd_home))
+        Config::read(Reader::new(variables, passwd_home))
     }
 
     fn read(mut reader: Reader) -> Config {
@@ -122,6 +125,7 @@ impl Config {
             home: read.home.clone(),
             bus_environment: bus_environment(read),
             unknown: read.unknown(),
+            changed: read.changed(),
             unused: read.unused(),
             problems: Vec::new(),
         };
@@ -143,6 +147,16 @@ impl Config {
 
     /// What is valid and still may not be what was meant, each with its fix.
     pub fn doubts(&self) -> Vec<(String, String)> {
+        let unpinned = self
+            .images()
+            .into_iter()
+            .filter(|(_, image)| !image.is_pinned())
+            .map(|(setting, image)| unpinned(setting, image));
+        self.surplus().into_iter().chain(unpinned).collect()
+    }
+
+    /// What is set and does nothing, each with its fix.
+    pub fn surplus(&self) -> Vec<(String, String)> {
         let unknown = self.unknown.iter().map(|name| {
             let fix = "compare its name with docs/CONFIGURATION.md, or remove it";
             (format!("{name} is no setting of this version and does nothing"), fix.to_owned())
@@ -151,15 +165,12 @@ impl Config {
             let fix = "remove it; docs/CONFIGURATION.md says what this version does instead";
             (format!("{name} is set; this version does not use it yet"), fix.to_owned())
         });
-        let images =
-            [(&table::IMAGE_PYTHON, &self.image_python), (&table::IMAGE_NODE, &self.image_node)];
-        let unpinned =
-            images.into_iter().filter(|(_, image)| !image.is_pinned()).map(|(setting, image)| {
-                let what = format!("{} is {}, without a digest", setting.name, image.as_str());
-                let fix = "add @sha256:… to it, so that it always means the same image";
-                (format!("{what}: it may mean another image tomorrow"), fix.to_owned())
-            });
-        unknown.chain(unused).chain(unpinned).collect()
+        unknown.chain(unused).collect()
+    }
+
+    /// The images, each with the setting that names it.
+    pub fn images(&self) -> [(&'static Setting, &ImageReference); 2] {
+        [(&table::IMAGE_PYTHON, &self.image_python), (&table::IMAGE_NODE, &self.image_node)]
     }
 
     /// Fails while a setting is invalid.
@@ -190,6 +201,13 @@ impl Config {
             at: None,
         })
     }
+}
+
+/// What is to be said of an image that has no digest, and the fix.
+pub fn unpinned(setting: &Setting, image: &ImageReference) -> (String, String) {
+    let what = format!("{} is {}, without a digest", setting.name, image.as_str());
+    let fix = "add @sha256:… to it, so that it always means the same image";
+    (format!("{what}: it may mean another image tomorrow"), fix.to_owned())
 }
 
 fn parse_filter(text: &str) -> Option<String> {

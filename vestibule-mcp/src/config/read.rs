@@ -1,8 +1,8 @@
 //! From text to typed values: takes what is valid, notes what is not.
 
 use super::table::{self, Kind, Setting};
-use super::value::{self, HOME, ImageReference, Problem};
-use crate::escape;
+use super::value::{self, Changed, HOME, ImageReference, Problem};
+use crate::{escape, redact};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -53,6 +53,36 @@ impl Reader {
     pub fn unused(&self) -> Vec<&'static str> {
         let names = table::UNUSED.map(|setting| setting.name);
         names.into_iter().filter(|name| self.raw(name).is_some()).collect()
+    }
+
+    /// Settings that are set to something else than their default.
+    pub fn changed(&self) -> Vec<Changed> {
+        let changed = |setting: &&'static Setting| {
+            let raw = self.raw(setting.name)?.to_string_lossy();
+            let text = raw.trim();
+            let value = shown(setting, text);
+            (!self.is_default(setting, text)).then_some(Changed { setting, value })
+        };
+        table::ALL.iter().filter_map(changed).collect()
+    }
+
+    /// Whether a text means what the setting means anyway, however it is written.
+    fn is_default(&self, setting: &Setting, text: &str) -> bool {
+        let same = |meaning: &dyn Fn(&str) -> Option<OsString>| {
+            meaning(text).is_some_and(|given| Some(given) == meaning(setting.default))
+        };
+        let home = self.home.as_deref();
+        match setting.kind {
+            Kind::Number { min, max } => {
+                same(&|text| Some(value::parse_number(text, min, max)?.to_string().into()))
+            }
+            Kind::Switch => same(&|text| Some(value::parse_switch(text)?.to_string().into())),
+            Kind::Folder => same(&|text| absolute(text, home).map(PathBuf::into_os_string)),
+            Kind::Choice(_) => text.eq_ignore_ascii_case(setting.default),
+            Kind::Program | Kind::Image | Kind::Registry | Kind::LogFilter => {
+                text == setting.default
+            }
+        }
     }
 
     /// The value of a setting that has a default.
@@ -128,9 +158,19 @@ impl Reader {
     pub fn problem(&mut self, setting: &Setting, expected: String) {
         let raw = self.raw(setting.name).map(|raw| raw.to_string_lossy().into_owned());
         let value = raw.unwrap_or_else(|| setting.default.to_owned());
-        let value = escape::for_display(value.trim(), SHOWN);
+        let value = shown(setting, value.trim());
         self.problems.push(Problem::Setting { name: setting.name, value, expected });
     }
+}
+
+/// A value for display. What is secret goes before anything is cut, since a cut could take the `@` that
+/// a password is known by.
+fn shown(setting: &Setting, text: &str) -> String {
+    let text = match setting.kind {
+        Kind::Image | Kind::Registry => redact::bare_value(text),
+        _ => redact::value(text),
+    };
+    escape::for_display(&text, SHOWN)
 }
 
 /// An absolute path without `.`, `..`, doubled and trailing slashes; `~` is the home folder.
@@ -154,13 +194,13 @@ fn home(variables: &HashMap<OsString, OsString>) -> Option<PathBuf> {
 
 /// The home folder of the user database.
 #[cfg(unix)]
-pub(super) fn passwd_home() -> Option<PathBuf> {
+pub(crate) fn passwd_home() -> Option<PathBuf> {
     let user = nix::unistd::User::from_uid(nix::unistd::getuid()).ok()??;
     user.dir.is_absolute().then_some(user.dir)
 }
 
 /// Where there is no user database.
 #[cfg(not(unix))]
-pub(super) fn passwd_home() -> Option<PathBuf> {
+pub(crate) fn passwd_home() -> Option<PathBuf> {
     None
 }

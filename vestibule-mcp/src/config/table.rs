@@ -110,6 +110,8 @@ pub const ROOTFS: Setting = setting(
     "auto",
     "Where the native sandbox's programs come from: the pinned images, or this machine's own `/usr`, read-only. `auto` takes the images where they are there. This version cannot fetch images yet: `auto` is `host`, and `image` blocks every call.",
 );
+/// The day on which the images below were pinned: year, month, day. To be changed with every pin.
+pub const PINNED_ON: (i32, u32, u32) = (2026, 11, 9);
 /// The image for python and bash.
 pub const IMAGE_PYTHON: Setting = setting(
     "VESTIBULE_IMAGE_PYTHON",

@@ -134,6 +134,51 @@ fn what_is_set_and_not_used_yet_is_noticed() {
     assert!(doubts[1].0.starts_with("VESTIBULE_IMAGE_NODE is node:22, without a digest"));
 }
 
+#[test]
+fn a_setting_differs_if_it_means_something_else_than_its_default() {
+    let changed = |variables: &[(&str, &str)]| -> Vec<(&str, String)> {
+        let changed = config(variables).changed;
+        changed.into_iter().map(|changed| (changed.setting.name, changed.value)).collect()
+    };
+    assert_eq!(changed(&[]), []);
+    let default = [
+        ("VESTIBULE_MEM_MB", "0256"),
+        ("VESTIBULE_STRUCTURED", "No"),
+        ("VESTIBULE_BACKEND", "AUTO"),
+        ("VESTIBULE_WORKSPACE", "/home/ada/.vestibule/workspace/"),
+        ("VESTIBULE_LOG", " warn "),
+        ("VESTIBULE_POOL", " "),
+    ];
+    assert_eq!(changed(&default), []);
+    let other = [
+        ("VESTIBULE_MEM_MB", " 512 "),
+        ("VESTIBULE_STRUCTURED", "maybe"),
+        ("VESTIBULE_WORKSPACE", "~/a\n"),
+        ("VESTIBULE_JAIL", "/j"),
+    ];
+    let expected = [
+        ("VESTIBULE_WORKSPACE", "~/a"),
+        ("VESTIBULE_MEM_MB", "512"),
+        ("VESTIBULE_STRUCTURED", "maybe"),
+        ("VESTIBULE_JAIL", "/j"),
+    ];
+    assert_eq!(changed(&other), expected.map(|(name, value)| (name, value.to_owned())));
+}
+
+#[test]
+fn no_secret_of_an_address_is_shown_even_where_it_is_cut() {
+    let secret = "hunter2".repeat(60);
+    for value in [
+        format!("https://ada:{secret}@mirror.example"),
+        format!("ada:{secret}@mirror.example"),
+        format!("https://mirror.example/?{secret}"),
+    ] {
+        let config = config(&[("VESTIBULE_REGISTRY_MIRROR", &value)]);
+        let text = format!("{:?} {}", config.changed, config.problems[0]);
+        assert!(!text.contains("hunter") && text.contains("mirror.example"), "{text}");
+    }
+}
+
 /// The settings of a user whom the user database does not know.
 fn homeless(variables: &[(&str, &str)]) -> Config {
     let all = variables.iter().map(|(name, value)| (name.into(), value.into()));

@@ -1,5 +1,6 @@
 //! The types of the settings' values, and how their text is read.
 
+use super::table::Setting;
 use std::fmt;
 
 macro_rules! choice {
@@ -136,6 +137,15 @@ pub fn parse_registry(text: &str) -> Option<String> {
 
 /// The variable that names the home folder.
 pub const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
+
+/// A setting that is set to something else than its default, be it valid or not.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Changed {
+    /// The setting.
+    pub setting: &'static Setting,
+    /// Its value as it was set, without secrets of an address, escaped and cut for display.
+    pub value: String,
+}
 
 /// What is wrong with the settings.
 #[derive(Clone, Debug, Eq, PartialEq)]
