@@ -4,6 +4,7 @@
 //! what is really in force; [`Prepared::execute`] runs the code in it. Preparing is also the probe:
 //! there is no other way to learn what a machine can do than doing it.
 
+pub mod choice;
 pub mod container;
 mod counter;
 #[cfg(unix)]

@@ -1,5 +1,6 @@
 //! Which backend runs a language: found by trying, kept while it works.
 
+use super::choice::Choice;
 use super::container::Container;
 use super::naive::Naive;
 #[cfg(target_os = "linux")]
@@ -7,7 +8,7 @@ use super::native::Native;
 use super::{Backend, Failure, Prepared};
 use crate::config::{BackendChoice, Config, RootfsChoice};
 use crate::run::admission::Slot;
-use protocol::{Cause, Language, Level, Refusal, Retry, Sandbox};
+use protocol::{Cause, Language, Refusal, Retry, Sandbox};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -92,8 +93,7 @@ impl Selector {
         self.choose(backends, sandbox, language, slot).await
     }
 
-    /// Tries the backends in order. One that applies everything wins at once; else the strongest of
-    /// those that work.
+    /// Tries the backends in order until the choice is made.
     async fn choose(
         &self,
         backends: &[Backend],
@@ -101,30 +101,23 @@ impl Selector {
         language: Language,
         slot: &Slot,
     ) -> Result<Prepared, NotPrepared> {
-        let mut best: Option<(usize, Prepared)> = None;
-        let mut refusals = Vec::new();
+        let mut choice = Choice::new();
         for (index, backend) in backends.iter().enumerate() {
-            match backend.prepare(sandbox, language, slot.clone()).await {
-                Ok(prepared) => {
-                    let level = prepared.isolation().level;
-                    if best.as_ref().is_none_or(|(_, best)| level < best.isolation().level) {
-                        best = Some((index, prepared));
-                    }
-                    if level <= Level::Container {
-                        break;
-                    }
-                }
-                Err(Failure::Refused(refusal) | Failure::Broken(refusal)) => {
-                    refusals.push((backend.name(), refusal));
-                }
+            let answer = match backend.prepare(sandbox, language, slot.clone()).await {
+                Ok(prepared) => Ok((prepared.isolation().level, prepared)),
+                Err(Failure::Refused(refusal) | Failure::Broken(refusal)) => Err(refusal),
+            };
+            choice.add(index, backend.name(), answer);
+            if choice.is_settled() {
+                break;
             }
         }
-        match best {
-            Some((index, prepared)) => {
+        match choice.made() {
+            Ok((index, prepared)) => {
                 self.learn(language, Learnt::Works(index));
                 Ok(prepared)
             }
-            None => Err(NotPrepared::Blocked(self.refuse(language, refusals))),
+            Err(refusals) => Err(NotPrepared::Blocked(self.refuse(language, refusals))),
         }
     }
 
