@@ -1,17 +1,29 @@
-//! `vestibule-mcp doctor`: what this machine can do, and the fix for what it cannot.
+//! `vestibule-mcp doctor`: what this machine can do, and the fix for what it cannot. One page, made to be
+//! pasted into a report: whatever it shows passes through [`private`] first.
 
 mod audit;
 mod backends;
 mod container;
+mod images;
+mod languages;
+mod machine;
 #[cfg(target_os = "linux")]
 mod native;
+mod page;
+mod private;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod versions;
 
+use crate::cli::say;
 use crate::config::Config;
 use crate::run::{pipeline, privileges};
+use page::{Group, Page};
 use protocol::Refusal;
-use serde::Serialize;
-use std::fmt;
+use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
+use std::time::SystemTime;
 
 /// The arguments of `doctor`.
 #[derive(Clone, Debug, clap::Args)]
@@ -22,7 +34,7 @@ pub struct Arguments {
 }
 
 /// How a prerequisite stands.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
     /// As it should be.
@@ -34,8 +46,9 @@ enum State {
 }
 
 /// One prerequisite.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 struct Check {
+    group: Group,
     name: String,
     state: State,
     detail: String,
@@ -43,21 +56,11 @@ struct Check {
     fix: Option<String>,
 }
 
-/// Everything that was found.
-#[derive(Debug, Serialize)]
-struct Diagnosis {
-    version: &'static str,
-    protocol: u32,
-    /// Whether `run_code` would run something.
-    ready: bool,
-    /// What would protect it.
-    isolation: Option<String>,
-    checks: Vec<Check>,
-}
-
 impl Check {
+    /// A check of a backend; whoever puts it elsewhere says so.
     fn new(name: &str, state: State, detail: impl Into<String>) -> Check {
-        Check { name: name.to_owned(), state, detail: detail.into(), fix: None }
+        let (name, detail) = (name.to_owned(), detail.into());
+        Check { group: Group::Backends, name, state, detail, fix: None }
     }
 
     fn missing(name: &str, refusal: &Refusal) -> Check {
@@ -73,137 +76,86 @@ impl Check {
             Err(refusal) => Check::missing(name, refusal),
         }
     }
+
+    /// Something to know, with what can be done about it.
+    fn note(name: &str, detail: impl Into<String>, fix: impl Into<String>) -> Check {
+        Check { fix: Some(fix.into()), ..Check::new(name, State::Note, detail) }
+    }
+
+    fn within(self, group: Group) -> Check {
+        Check { group, ..self }
+    }
 }
 
-/// Looks at everything, prints it, and returns the exit code: 0 if `run_code` would work and this
-/// could be said, else 1.
+/// Looks at everything, prints it, and returns the exit code: 0 if `run_code` would run at least one
+/// language and this could be said, else 1.
 pub async fn run(config: Config, arguments: Arguments) -> i32 {
-    let diagnosis = diagnose(&config).await;
+    let page = match private::tidy(&diagnose(&config).await, &private::homes(&config)) {
+        Ok(page) => page,
+        Err(error) => {
+            say(format_args!("vestibule-mcp: the page could not be put together: {error}"));
+            return 1;
+        }
+    };
     // A reader who has gone, or a full disk, is no fault of ours to report.
-    let printed = print(&diagnosis, arguments.json, &mut io::stdout().lock());
-    i32::from(!diagnosis.ready || printed.is_err())
+    let printed = print(&page, arguments.json, &mut io::stdout().lock());
+    i32::from(!page.ready || printed.is_err())
 }
 
-fn print(diagnosis: &Diagnosis, json: bool, out: &mut impl Write) -> io::Result<()> {
+fn print(page: &Page, json: bool, out: &mut impl Write) -> io::Result<()> {
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(diagnosis)?)?;
+        writeln!(out, "{}", serde_json::to_string_pretty(page)?)?;
     } else {
-        write!(out, "{diagnosis}")?;
+        write!(out, "{page}")?;
     }
     out.flush()
 }
 
-async fn diagnose(config: &Config) -> Diagnosis {
-    let user = privileges::check();
-    let settings = config.usable();
-    // Nothing is made or started on behalf of a user whose calls are all refused.
-    let allowed = user.clone().and(settings);
-    let sandbox = allowed.clone().and_then(|()| pipeline::sandbox(config));
-    let mut checks = vec![Check::of("user", &user, |()| "an ordinary user".to_owned())];
-    checks.extend(settings_checks(config));
-    if allowed.is_ok() {
-        checks.push(Check::of("workspace", &sandbox, |s| s.workspace.display().to_string()));
-        checks.push(audit::check(config));
-    }
-    let mut isolation = None;
-    if let Ok(sandbox) = &sandbox {
-        let (more, found) = backends::checks(config, sandbox).await;
-        checks.extend(more);
-        isolation = found;
-    }
-    Diagnosis {
-        version: env!("CARGO_PKG_VERSION"),
+async fn diagnose(config: &Config) -> Page {
+    let variable = |name: &str| std::env::var_os(name);
+    let (images, image_checks) = images::look(config, SystemTime::now());
+    let mut page = Page {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
         protocol: protocol::PROTOCOL_VERSION,
-        ready: isolation.is_some(),
-        isolation: isolation.map(|isolation| isolation.to_string()),
-        checks,
-    }
+        ready: false,
+        isolation: None,
+        versions: versions::look(config).await,
+        machine: machine::look(),
+        environment: machine::environment(variable),
+        settings: settings::changed(config),
+        unknown_settings: config.unknown.clone(),
+        images,
+        checks: Vec::new(),
+        languages: Vec::new(),
+    };
+    let user = privileges::check();
+    page.add(Group::Machine, [Check::of("user", &user, |()| "an ordinary user".to_owned())]);
+    page.add(Group::Settings, settings::checks(config));
+    page.add(Group::Images, image_checks);
+    let (languages, isolation) = match answers(config, &user, &mut page).await {
+        Ok(answers) => languages::choose(&answers),
+        Err((check, refusal)) => (languages::blocked(check, &refusal), None),
+    };
+    page.languages = languages;
+    page.ready = isolation.is_some();
+    page.isolation = isolation.map(|isolation| isolation.to_string());
+    page
 }
 
-fn settings_checks(config: &Config) -> Vec<Check> {
-    let mut checks: Vec<Check> = Vec::new();
-    for problem in &config.problems {
-        checks.push(Check {
-            fix: Some(problem.fix()),
-            ..Check::new("settings", State::Missing, problem.to_string())
-        });
-    }
-    for (doubt, fix) in config.doubts() {
-        checks.push(Check { fix: Some(fix), ..Check::new("settings", State::Note, doubt) });
-    }
-    if checks.is_empty() {
-        checks.push(Check::new("settings", State::Ok, "all valid"));
-    }
-    checks
-}
-
-impl fmt::Display for Diagnosis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "vestibule-mcp {} (protocol {})\n", self.version, self.protocol)?;
-        for check in &self.checks {
-            let state = match check.state {
-                State::Ok => "ok",
-                State::Note => "note",
-                State::Missing => "missing",
-            };
-            writeln!(f, "{state:<8} {:<26} {}", check.name, check.detail)?;
-            if let Some(fix) = &check.fix {
-                writeln!(f, "{:<35} fix: {fix}", "")?;
-            }
-        }
-        match &self.isolation {
-            Some(isolation) => writeln!(f, "\nready: isolation {isolation}"),
-            None => {
-                writeln!(f, "\nnot ready: every call of run_code is refused until that is fixed")
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn config(variables: &[(&str, &str)]) -> Config {
-        let all = [("HOME", "/home/ada")].iter().chain(variables);
-        Config::from_env(all.map(|(name, value)| (name.into(), value.into())))
-    }
-
-    #[test]
-    fn every_setting_in_doubt_is_listed_with_its_fix() {
-        let config = config(&[
-            ("VESTIBULE_MEM_MB", "lots"),
-            ("VESTIBULE_MEMORY", "1"),
-            ("VESTIBULE_IMAGE_NODE", "node:22"),
-        ]);
-        let checks = settings_checks(&config);
-        let states: Vec<State> = checks.iter().map(|check| check.state).collect();
-        assert_eq!(states, [State::Missing, State::Note, State::Note]);
-        assert!(checks.iter().all(|check| check.fix.is_some()), "{checks:?}");
-        assert_eq!(settings_checks(&super::tests::config(&[]))[0].state, State::Ok);
-    }
-
-    #[tokio::test]
-    async fn a_full_disk_or_a_closed_pipe_is_an_error_and_no_panic() {
-        let diagnosis = diagnose(&config(&[("VESTIBULE_MEM_MB", "lots")])).await;
-        for json in [false, true] {
-            assert!(print(&diagnosis, json, &mut [0; 8].as_mut_slice()).is_err());
-            let mut whole = Vec::new();
-            print(&diagnosis, json, &mut whole).unwrap();
-            assert!(whole.ends_with(b"\n"));
-        }
-    }
-
-    #[tokio::test]
-    async fn an_invalid_setting_is_no_crash_but_a_diagnosis() {
-        let diagnosis = diagnose(&config(&[("VESTIBULE_MEM_MB", "lots")])).await;
-        assert!(!diagnosis.ready);
-        let text = diagnosis.to_string();
-        assert!(
-            text.contains("missing  settings") && text.contains("fix: set it to a whole"),
-            "{text}"
-        );
-        assert!(text.contains("not ready"), "{text}");
-        assert_eq!(serde_json::to_value(&diagnosis).unwrap()["ready"], false);
-    }
+/// What the backends answer for each language; else the row that says why none was asked.
+async fn answers(
+    config: &Config,
+    user: &Result<(), Refusal>,
+    page: &mut Page,
+) -> Result<Vec<languages::Answers>, (&'static str, Refusal)> {
+    // Nothing is made or started on behalf of a user whose calls are all refused.
+    user.clone().map_err(|refusal| ("user", refusal))?;
+    config.usable().map_err(|refusal| ("settings", refusal))?;
+    let sandbox = pipeline::sandbox(config);
+    let workspace = Check::of("workspace", &sandbox, |s| s.workspace.display().to_string());
+    page.add(Group::Settings, [workspace, audit::check(config)]);
+    let sandbox = sandbox.map_err(|refusal| ("workspace", refusal))?;
+    let (checks, answers) = backends::look(config, &sandbox).await;
+    page.add(Group::Backends, checks);
+    answers.map_err(|refusal| ("backend", refusal))
 }

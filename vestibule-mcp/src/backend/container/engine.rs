@@ -5,6 +5,7 @@ use super::{find, refusal};
 use protocol::policy::Arch;
 use protocol::{Limit, Refusal};
 use serde::Deserialize;
+use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -188,6 +189,14 @@ impl Engine {
             }
             other => Err(refused(kind, other)),
         }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rootless = if self.facts.rootless { ", rootless" } else { "" };
+        let (title, program) = (self.facts.kind.title(), self.cli.program.display());
+        write!(f, "{title} {}{rootless} ({program})", self.facts.version)
     }
 }
 

@@ -65,6 +65,16 @@ impl Container {
         self.shared.kind.name()
     }
 
+    /// The image that a language runs in.
+    pub fn image(&self, language: Language) -> &str {
+        self.shared.image(language)
+    }
+
+    /// What the engine says it is, for a person, if it has ever answered.
+    pub fn engine(&self) -> Option<String> {
+        self.shared.answered().map(|engine| engine.to_string())
+    }
+
     /// Makes sure that the engine runs what a run needs: once, and again after a run that failed.
     ///
     /// # Errors
@@ -106,14 +116,6 @@ impl Container {
 }
 
 impl Prepared {
-    /// What the engine says it is, for a person.
-    pub fn engine(&self) -> String {
-        let facts = &self.engine.facts;
-        let rootless = if facts.rootless { ", rootless" } else { "" };
-        let program = self.engine.cli.program.display();
-        format!("{} {}{rootless} ({program})", facts.kind.title(), facts.version)
-    }
-
     /// What protects the run.
     pub fn isolation(&self) -> &Isolation {
         &self.proven.isolation

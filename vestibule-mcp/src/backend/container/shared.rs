@@ -43,6 +43,8 @@ pub struct Shared {
 #[derive(Default)]
 struct Known {
     engine: Option<Arc<Engine>>,
+    /// The engine that answered last, whatever came of it.
+    answered: Option<Arc<Engine>>,
     proven: HashMap<String, Arc<Proven>>,
     failed: Option<Failed>,
 }
@@ -116,7 +118,9 @@ impl Shared {
             None => {
                 let asked = Engine::ask(self.kind, self.home.as_deref(), image).await;
                 let engine = Arc::new(asked.inspect_err(|refusal| self.failed(None, refusal))?);
-                self.lock().engine = Some(engine.clone());
+                let mut known = self.lock();
+                known.engine = Some(engine.clone());
+                known.answered = Some(engine.clone());
                 engine
             }
         };
@@ -132,7 +136,14 @@ impl Shared {
             image: image.map(str::to_owned),
             refusal: refusal.clone(),
         };
-        *self.lock() = Known { failed: Some(failed), ..Known::default() };
+        let mut known = self.lock();
+        let answered = known.answered.take();
+        *known = Known { failed: Some(failed), answered, ..Known::default() };
+    }
+
+    /// The engine that answered last, for a person to know what was asked.
+    pub fn answered(&self) -> Option<Arc<Engine>> {
+        self.lock().answered.clone()
     }
 
     /// The maps are whole after every operation, so a panic elsewhere cannot have broken them.

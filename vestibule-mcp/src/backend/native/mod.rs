@@ -74,16 +74,20 @@ impl Native {
         }
     }
 
-    /// Builds a sandbox, and tells which helper built it.
+    /// Where the helper is.
+    ///
+    /// # Errors
+    /// A refusal that says where it was looked for.
+    pub fn helper(&self) -> Result<PathBuf, Refusal> {
+        locate::helper(self.jail.as_deref())
+    }
+
+    /// Builds a sandbox, and tells how the helper greeted.
     ///
     /// # Errors
     /// [`Failure`].
-    pub async fn probe(
-        &self,
-        sandbox: &Sandbox,
-        slot: Slot,
-    ) -> Result<(Prepared, PathBuf, Hello), Failure> {
-        let jail = locate::helper(self.jail.as_deref()).map_err(Failure::Refused)?;
+    pub async fn probe(&self, sandbox: &Sandbox, slot: Slot) -> Result<(Prepared, Hello), Failure> {
+        let jail = self.helper().map_err(Failure::Refused)?;
         let turn = self.cgroups.turn().await;
         let sandbox = Sandbox { cgroup: turn.source.clone(), ..sandbox.clone() };
         let request = frame::encode_request(&Request::Prepare(sandbox))
@@ -97,7 +101,7 @@ impl Native {
             Ok(Ok((applied, hello))) => {
                 turn.learn(&applied.cgroup).await;
                 session.has_cgroup(applied.cgroup.as_ref().ok().map(|cgroup| cgroup.run.clone()));
-                Ok((Prepared { session, applied }, jail, hello))
+                Ok((Prepared { session, applied }, hello))
             }
             Ok(Err(Failure::Broken(mut refusal))) => {
                 refusal.what.push_str(&session.end().await);

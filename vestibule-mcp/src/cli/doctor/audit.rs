@@ -15,10 +15,7 @@ const SHOWN: usize = 200;
 pub fn check(config: &Config) -> Check {
     let folder = config.audit_dir.as_path();
     let shown = for_display(&folder.to_string_lossy(), SHOWN);
-    let doubt = |detail: String, fix: String| Check {
-        fix: Some(fix),
-        ..Check::new(NAME, State::Note, detail)
-    };
+    let doubt = |detail: String, fix: String| Check::note(NAME, detail, fix);
     let metadata = match fs::metadata(folder) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Check::new(NAME, State::Ok, format!("{shown}, made at the first call"));

@@ -1,56 +1,57 @@
 //! What the native sandbox needs and has: one sandbox is built, looked at and ended.
 
 use super::backends::interpreters;
+use super::languages::{Answers, state};
 use super::{Check, State};
 use crate::backend::Failure;
 use crate::backend::native::Native;
 use crate::run::admission::{Admission, Slot};
 use protocol::{
-    Applied, Cause, CgroupOrigin, Control, ControlState, Isolation, NoCgroup, Refusal, RunCgroup,
-    Sandbox,
+    Applied, Cause, CgroupOrigin, Control, ControlState, NoCgroup, Refusal, RunCgroup, Sandbox,
 };
 use std::time::Duration;
 
 /// How long the end waits for the helper to be gone; longer than it takes to kill one that does not
 /// clean up by itself.
 const END: Duration = Duration::from_secs(3);
+/// The backend's name, and that of its row.
+const NATIVE: &str = "native";
+/// The oldest kernel.
+const OLDEST: (u32, u32) = (5, 9);
 
 /// Builds a sandbox, reports what is in force, hangs up, and waits until the helper has ended: left
 /// behind, it would be nobody's to wait for.
-pub async fn probe(
-    native: &Native,
-    sandbox: &Sandbox,
-    checks: &mut Vec<Check>,
-) -> Option<Isolation> {
+pub async fn probe(native: &Native, sandbox: &Sandbox, checks: &mut Vec<Check>) -> Answers {
     // One slot of its own: the doctor shares nothing with a server.
     let admission = Admission::new(1);
-    let slot = admission.slot().await.ok()?;
-    let found = look(native, sandbox, slot, checks).await;
+    let slot = match admission.slot().await {
+        Ok(slot) => slot,
+        Err(refusal) => return refused(NATIVE, &refusal, checks),
+    };
+    let answers = look(native, sandbox, slot, checks).await;
     if tokio::time::timeout(END, admission.all_free()).await.is_err() {
         tracing::warn!("the helper of the probe has not ended within {} s", END.as_secs());
     }
-    found
+    answers
 }
 
-async fn look(
-    native: &Native,
-    sandbox: &Sandbox,
-    slot: Slot,
-    checks: &mut Vec<Check>,
-) -> Option<Isolation> {
-    let (prepared, jail, hello) = match native.probe(sandbox, slot).await {
+async fn look(native: &Native, sandbox: &Sandbox, slot: Slot, checks: &mut Vec<Check>) -> Answers {
+    // That it is missing is known before anything is tried, and has a row of its own.
+    if let Err(refusal) = native.helper() {
+        return refused("helper", &refusal, checks);
+    }
+    let (prepared, hello) = match native.probe(sandbox, slot).await {
         Ok(probed) => probed,
         Err(Failure::Refused(refusal) | Failure::Broken(refusal)) => {
-            checks.push(Check::missing("native", &refusal));
-            checks.extend(refused(&refusal));
-            return None;
+            let check = if refusal.cause == Cause::Version { "helper" } else { NATIVE };
+            return refused(check, &refusal, checks);
         }
     };
-    let detail =
-        format!("{} (version {}, protocol {})", jail.display(), hello.version, hello.protocol);
+    let detail = format!("fits (version {}, protocol {})", hello.version, hello.protocol);
     checks.push(Check::new("helper", State::Ok, detail));
     let applied = prepared.applied();
-    checks.push(Check::new("native", State::Ok, applied.isolation.to_string()));
+    let isolation = &applied.isolation;
+    checks.push(Check::new(NATIVE, state(isolation), isolation.to_string()));
     checks.extend(prerequisites(applied));
     checks.extend(
         applied
@@ -58,50 +59,102 @@ async fn look(
             .iter()
             .map(|(control, state)| control_check(*control, state, applied.cgroup.as_ref().err())),
     );
-    interpreters(checks, |language| applied.interpreters.path(language))
-        .then(|| applied.isolation.clone())
+    let find = |language| applied.interpreters.path(language);
+    Answers { backend: NATIVE, of: interpreters(checks, NATIVE, &applied.isolation, find) }
+}
+
+/// The row of `check` says why; those of the prerequisites as far as that tells.
+fn refused(check: &str, refusal: &Refusal, checks: &mut Vec<Check>) -> Answers {
+    checks.push(Check::missing(check, refusal));
+    checks.extend(unproven(refusal));
+    Answers::refused(NATIVE, check, refusal)
 }
 
 /// The prerequisites of a sandbox that stands.
 fn prerequisites(applied: &Applied) -> Vec<Check> {
     let rootfs = applied.isolation.rootfs.as_deref().unwrap_or("the pinned image");
     let mut checks = vec![
-        kernel(State::Ok),
+        kernel(),
         Check::new("user namespaces", State::Ok, "an ordinary user may make them"),
+        Check::new("namespace limits", State::Ok, "there is room for one more of each kind"),
+        Check::new("security modules", State::Ok, "none takes what a namespace gives"),
+        Check::new("surroundings", State::Ok, "no chroot and no filter around it is in the way"),
         Check::new("/proc", State::Ok, "a fresh one may be mounted"),
         Check::new("seccomp", State::Ok, "a filter that reports refused calls could be loaded"),
         Check::new("rootfs", State::Ok, rootfs),
     ];
     checks.extend(cgroup(&applied.cgroup));
+    if applied.cgroup.is_ok() {
+        checks.push(usage(release()));
+    }
     checks
 }
 
 /// The prerequisites as far as a refusal tells: which one failed, and that the rest is not known.
-fn refused(refusal: &Refusal) -> Vec<Check> {
+fn unproven(refusal: &Refusal) -> Vec<Check> {
     let failed = match refusal.cause {
         Cause::KernelTooOld => "kernel",
-        Cause::UserNamespacesOff
-        | Cause::NamespaceLimit
-        | Cause::SecurityModule
-        | Cause::Chroot => "user namespaces",
+        Cause::UserNamespacesOff => "user namespaces",
+        Cause::NamespaceLimit => "namespace limits",
+        Cause::SecurityModule => "security modules",
+        Cause::Chroot | Cause::ContainerFilter => "surroundings",
         Cause::MaskedProc => "/proc",
         Cause::Rootfs => "rootfs",
         _ => "",
     };
     let check = |name: &str| match name {
         name if name == failed => Check::missing(name, refusal),
-        "kernel" => kernel(State::Ok),
+        "kernel" => kernel(),
         name => Check::new(name, State::Note, "not looked at: native was refused before"),
     };
-    let names = ["kernel", "user namespaces", "/proc", "seccomp", "rootfs", "cgroup v2", "systemd"];
+    let names = [
+        "kernel",
+        "user namespaces",
+        "namespace limits",
+        "security modules",
+        "surroundings",
+        "/proc",
+        "seccomp",
+        "rootfs",
+        "cgroup v2",
+        "systemd",
+    ];
     names.into_iter().map(check).collect()
 }
 
-fn kernel(state: State) -> Check {
+/// The kernel needs no sandbox to be looked at.
+fn kernel() -> Check {
     let name = nix::sys::utsname::uname();
-    let release = name.map(|name| name.release().to_string_lossy().into_owned());
-    let detail = format!("Linux {} (5.9 or newer is needed)", release.unwrap_or_default());
-    Check::new("kernel", state, detail)
+    let name = name.map(|name| name.release().to_string_lossy().into_owned());
+    let detail = format!("Linux {} (5.9 or newer is needed)", name.unwrap_or_default());
+    match release() {
+        Some(release) if release < OLDEST => Check {
+            fix: Some("update the kernel".to_owned()),
+            ..Check::new("kernel", State::Missing, detail)
+        },
+        _ => Check::new("kernel", State::Ok, detail),
+    }
+}
+
+/// The first two numbers of the kernel's release.
+fn release() -> Option<(u32, u32)> {
+    let name = nix::sys::utsname::uname().ok()?;
+    numbers(&name.release().to_string_lossy())
+}
+
+fn numbers(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// What the kernel counts for the usage line of a result.
+fn usage(release: Option<(u32, u32)>) -> Check {
+    let lacks = match release {
+        Some(release) if release < (5, 19) => "mem_peak (Linux 5.19+) and pids_peak (6.1+)",
+        Some(release) if release < (6, 1) => "pids_peak (Linux 6.1+)",
+        _ => return Check::new("usage", State::Ok, "the kernel counts all that a result tells"),
+    };
+    Check::note("usage", format!("the kernel does not count {lacks}"), "a newer kernel")
 }
 
 /// Where the cgroup of a run comes from, or what is missing on the way to one.
@@ -168,9 +221,9 @@ fn remedy(control: Control, no_cgroup: Option<&NoCgroup>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::backends::checks;
+    use crate::cli::doctor::backends::look;
     use crate::config::Config;
-    use protocol::{Bus, Event, Hello, Interpreters, Retry, frame};
+    use protocol::{Bus, Event, Hello, Interpreters, Isolation, Language, Retry, frame};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -220,7 +273,8 @@ mod tests {
     fn a_refusal_marks_what_failed_and_claims_nothing_of_the_rest() {
         let (what, fix) = ("turned off".to_owned(), "turn it on".to_owned());
         let cause = Cause::UserNamespacesOff;
-        let rows = refused(&Refusal { what, cause, fix, retry: Retry::AfterFix, at: None });
+        let refusal = Refusal { what, cause, fix, retry: Retry::AfterFix, at: None };
+        let rows = unproven(&refusal);
         for (name, state) in states(&rows) {
             let expected = match name {
                 "kernel" => State::Ok,
@@ -228,6 +282,41 @@ mod tests {
                 _ => State::Note,
             };
             assert_eq!(state, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn every_cause_that_lies_in_the_machine_marks_one_prerequisite() {
+        let causes = [
+            Cause::KernelTooOld,
+            Cause::UserNamespacesOff,
+            Cause::NamespaceLimit,
+            Cause::SecurityModule,
+            Cause::Chroot,
+            Cause::ContainerFilter,
+            Cause::MaskedProc,
+            Cause::Rootfs,
+        ];
+        for cause in causes {
+            let (what, fix) = ("w".to_owned(), "f".to_owned());
+            let refusal = Refusal { what, cause, fix, retry: Retry::AfterFix, at: None };
+            let mut checks = Vec::new();
+            let answers = refused(NATIVE, &refusal, &mut checks);
+            let missing: Vec<&Check> =
+                checks.iter().filter(|check| check.state == State::Missing).collect();
+            assert_eq!((missing.len(), missing[0].name.as_str()), (2, NATIVE), "{cause:?}");
+            assert!(Language::ALL.iter().all(|language| answers.of[language].is_err()));
+        }
+    }
+
+    #[test]
+    fn an_older_kernel_counts_less() {
+        let release = |text: &str| usage(numbers(text));
+        assert_eq!(release("6.1.0-18-amd64").state, State::Ok);
+        assert_eq!(release("no number").state, State::Ok);
+        for (text, lacks) in [("5.19.0", "count pids_peak"), ("5.9-rc1", "mem_peak")] {
+            let check = release(text);
+            assert!(check.state == State::Note && check.detail.contains(lacks), "{check:?}");
         }
     }
 
@@ -255,9 +344,10 @@ mod tests {
         let config = Config::from_env(variables.map(|(name, path)| (name.into(), path.into())));
         let sandbox = crate::run::pipeline::sandbox(&config).unwrap();
 
-        let (checks, isolation) = checks(&config, &sandbox).await;
+        let (checks, answers) = look(&config, &sandbox).await;
         assert_eq!(checks[0].name, "helper", "{checks:?}");
-        assert_eq!(isolation, None, "no interpreter was found");
+        let native = &answers.unwrap()[0];
+        assert!(native.of.values().all(Result::is_err), "no interpreter was found");
         assert!(folder.join("ended").exists(), "the helper was left behind");
         fs::remove_dir_all(folder).unwrap();
     }
