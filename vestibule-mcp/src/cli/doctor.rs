@@ -112,6 +112,7 @@ fn print(page: &Page, json: bool, out: &mut impl Write) -> io::Result<()> {
 }
 
 async fn diagnose(config: &Config) -> Page {
+    let user = privileges::check();
     let variable = |name: &str| std::env::var_os(name);
     let (images, image_checks) = images::look(config, SystemTime::now());
     let mut page = Page {
@@ -119,7 +120,7 @@ async fn diagnose(config: &Config) -> Page {
         protocol: protocol::PROTOCOL_VERSION,
         ready: false,
         isolation: None,
-        versions: versions::look(config).await,
+        versions: versions::look(config, user.is_ok()).await,
         machine: machine::look(),
         environment: machine::environment(variable),
         settings: settings::changed(config),
@@ -128,7 +129,6 @@ async fn diagnose(config: &Config) -> Page {
         checks: Vec::new(),
         languages: Vec::new(),
     };
-    let user = privileges::check();
     page.add(Group::Machine, [Check::of("user", &user, |()| "an ordinary user".to_owned())]);
     page.add(Group::Settings, settings::checks(config));
     page.add(Group::Images, image_checks);

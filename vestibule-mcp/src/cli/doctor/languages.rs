@@ -39,10 +39,15 @@ pub struct Refused {
 /// A language.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Row {
+    /// Its name.
     pub language: String,
+    /// Missing if it is blocked, a note if less than every limit is in force.
     pub state: State,
+    /// What would run it.
     pub backend: Option<String>,
+    /// The level, without what is in brackets.
     pub level: Option<String>,
+    /// The `isolation:` line of a result.
     pub isolation: Option<String>,
     /// Why it is blocked: the reason of each backend.
     pub reasons: Vec<Reason>,
@@ -53,7 +58,9 @@ pub struct Row {
 pub struct Reason {
     /// The name of the check that says so.
     pub check: String,
+    /// What is missing.
     pub what: String,
+    /// What to do about it.
     pub fix: String,
 }
 

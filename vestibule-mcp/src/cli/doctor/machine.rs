@@ -36,6 +36,7 @@ pub struct Machine {
     pub system: String,
     /// The kernel and its release.
     pub kernel: Option<String>,
+    /// The kind of its processor, by the kernel's name for it.
     pub architecture: String,
     /// What it seems to run in: WSL, a container, a virtual machine, an emulator.
     pub surroundings: Vec<String>,
@@ -47,6 +48,7 @@ pub struct Machine {
     pub runtime_folder: bool,
     /// The kernel's security modules.
     pub security_modules: Option<String>,
+    /// The switches and limits that this kernel has of [`SYSCTLS`].
     pub sysctls: BTreeMap<String, String>,
 }
 

@@ -21,28 +21,42 @@ const SHORT: usize = 40;
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
+    /// What the machine is.
     Machine,
+    /// The settings and the folders that they name.
     Settings,
+    /// The images that code may run in.
     Images,
+    /// What can run code.
     Backends,
 }
 
 /// Everything that was found. Its members are documented in docs/GETTING_STARTED.md.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Page {
+    /// The version of this program.
     pub version: String,
+    /// The protocol that it speaks with its helper.
     pub protocol: u32,
     /// Whether `run_code` would run something.
     pub ready: bool,
     /// The strongest isolation that a language would have.
     pub isolation: Option<String>,
+    /// Both programs.
     pub versions: Versions,
+    /// Where they run.
     pub machine: Machine,
+    /// The variables that matter beside the settings.
     pub environment: BTreeMap<String, String>,
+    /// The settings that differ from their default.
     pub settings: Vec<Setting>,
+    /// The names of variables that look like settings and are none.
     pub unknown_settings: Vec<String>,
+    /// The images that code may run in.
     pub images: Vec<Image>,
+    /// Every prerequisite, in the order of the page.
     pub checks: Vec<Check>,
+    /// What a call would get.
     pub languages: Vec<Row>,
 }
 
@@ -88,7 +102,7 @@ impl Page {
         match &self.versions.helper {
             None => fact(f, "vestibule-jail", "not found"),
             Some(helper) => {
-                let says = helper.says.as_deref().unwrap_or("does not say its version");
+                let says = helper.says.as_deref().unwrap_or("of unknown version");
                 fact(f, "vestibule-jail", &format!("{says}, at {}", helper.path))
             }
         }

@@ -7,9 +7,13 @@ use serde::{Deserialize, Serialize};
 /// A setting that is set to something else than its default.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Setting {
+    /// The variable's name.
     pub name: String,
+    /// What it is set to, for display.
     pub value: String,
+    /// What it would be by itself; `None` for nothing.
     pub default: Option<String>,
+    /// Whether it can be used.
     pub valid: bool,
 }
 

@@ -18,6 +18,7 @@ const SAID: (u64, usize) = (1024, 200);
 /// Which programs these are.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Versions {
+    /// This program.
     pub server: Server,
     /// The helper, where there is one.
     pub helper: Option<Helper>,
@@ -26,17 +27,24 @@ pub struct Versions {
 /// This program.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Server {
+    /// Its version.
     pub version: String,
+    /// The protocol that it speaks with its helper.
     pub protocol: u32,
+    /// What it was built for.
     pub target: String,
+    /// Debug or release.
     pub build: String,
 }
 
 /// `vestibule-jail`.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Helper {
+    /// Where it lies.
     pub path: String,
+    /// Its version.
     pub version: Option<String>,
+    /// The protocol that it speaks.
     pub protocol: Option<u32>,
     /// The library that compiled its filter when it was built.
     pub libseccomp: Option<String>,
@@ -44,10 +52,14 @@ pub struct Helper {
     pub says: Option<String>,
 }
 
-/// Asks the helper as well; off Linux there is none.
-pub async fn look(config: &Config) -> Versions {
+/// Off Linux there is no helper. It is asked only for a user who may run it at all: as root nothing is
+/// started.
+pub async fn look(config: &Config, user_may: bool) -> Versions {
     let helper = match locate::helper(config.jail.as_deref()) {
-        Ok(path) if cfg!(target_os = "linux") => Some(helper(&path).await),
+        Ok(path) if cfg!(target_os = "linux") && user_may => Some(helper(&path).await),
+        Ok(path) if cfg!(target_os = "linux") => {
+            Some(Helper { path: locate::shown(&path), ..Helper::default() })
+        }
         _ => None,
     };
     let abi = if cfg!(target_env = "musl") {
