@@ -145,4 +145,14 @@ mod tests {
         }
         assert!(started.elapsed() < ANSWER);
     }
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn a_helper_is_asked_only_for_a_user_who_may_run_it() {
+        let variables = [("HOME", "/home/ada"), ("VESTIBULE_JAIL", "/bin/echo")];
+        let config = Config::from_env(variables.map(|(name, value)| (name.into(), value.into())));
+        for user_may in [true, false] {
+            let helper = look(&config, user_may).await.helper.unwrap();
+            assert_eq!((helper.path.as_str(), helper.says.is_some()), ("/bin/echo", user_may));
+        }
+    }
 }
