@@ -31,7 +31,7 @@ pub enum Group {
     Backends,
 }
 
-/// Everything that was found. Its members are documented in docs/GETTING_STARTED.md.
+/// Everything that was found. Its members are documented in docs/DOCTOR.md.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Page {
     /// The version of this program.

@@ -117,6 +117,14 @@ mod tests {
     }
 
     #[test]
+    fn what_an_engine_says_is_redacted_like_everything_else() {
+        let homes = ["/home/ada".to_owned()];
+        let said = "no answer at tcp://ada:hunter2@build.example?k=1 nor unix:///home/ada/d.sock";
+        let shown = "no answer at tcp://…@build.example?… nor unix://~/d.sock";
+        assert_eq!(clean(said, &homes), shown);
+    }
+
+    #[test]
     fn nothing_drives_a_terminal_and_what_was_escaped_stays_so() {
         assert_eq!(clean("a\n\u{1b}[31m\u{202e}b\\n", &[]), "a\\n\\u{1b}[31m\\u{202e}b\\n");
     }

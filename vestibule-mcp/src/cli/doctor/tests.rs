@@ -124,7 +124,7 @@ async fn the_names_of_the_json_are_those_of_the_documentation() {
         "backend isolation language level reasons state"
     );
     assert_eq!(names(&json["languages"][0]["reasons"][0]).join(" "), "check fix what");
-    let page = include_str!("../../../../docs/GETTING_STARTED.md");
+    let page = include_str!("../../../../docs/DOCTOR.md");
     let mut documented = names(&json);
     for (object, member) in [
         ("versions", "helper"),
