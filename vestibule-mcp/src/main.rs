@@ -79,7 +79,8 @@ fn carry_out(command: Option<Command>, config: Config) -> io::Result<i32> {
             None => serve::serve(config).await,
             Some(Command::Run(arguments)) => run::run(config, arguments).await,
             Some(Command::Audit(arguments)) => audit::run(&config, &arguments).await,
-            Some(Command::Doctor(arguments)) => Ok(doctor::run(config, arguments).await),
+            // A page of that size would make every command's future as large.
+            Some(Command::Doctor(arguments)) => Ok(Box::pin(doctor::run(config, arguments)).await),
         }
     })
 }
