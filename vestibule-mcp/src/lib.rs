@@ -12,5 +12,9 @@ pub mod mcp;
 pub mod redact;
 pub mod run;
 pub mod serve;
+#[cfg(target_os = "linux")]
+pub mod setup;
 pub mod signals;
+#[cfg(target_os = "linux")]
+pub mod store;
 pub mod workspace;

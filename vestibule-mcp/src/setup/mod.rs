@@ -1,0 +1,5 @@
+//! `setup`: pulls the pinned images over the OCI distribution API. Linux alone; elsewhere a container
+//! engine pulls.
+
+pub mod oci;
+pub mod source;

@@ -1,0 +1,3 @@
+//! The folder of unpacked images, `VESTIBULE_ROOTFS_DIR`.
+
+pub mod digest;
