@@ -16,7 +16,9 @@ pub(crate) use read::passwd_home;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use table::Setting;
-pub use value::{BackendChoice, Changed, ImageReference, Problem, RootfsChoice, RuntimeChoice};
+pub use value::{
+    BackendChoice, Changed, ImageReference, Problem, RootfsChoice, RuntimeChoice, is_loopback,
+};
 
 /// What a D-Bus client needs to find the user's systemd. Nothing else of the environment is passed
 /// on to the helper.

@@ -51,7 +51,8 @@ impl Setting {
             Kind::Folder => "an absolute path or one that starts with ~/, without `..`".to_owned(),
             Kind::Program => "an absolute path or one that starts with ~/".to_owned(),
             Kind::Image => "an image reference such as \
-                 docker.io/library/python@sha256:… (the digest has 64 hexadecimal digits)"
+                 docker.io/library/python@sha256:… (the digest has 64 hexadecimal \
+                 digits, or 128 by sha512)"
                 .to_owned(),
             Kind::Registry => {
                 "https://HOST[:PORT][/PATH], or http:// for a loopback address alone".to_owned()
@@ -108,7 +109,7 @@ pub const ROOTFS: Setting = setting(
     "VESTIBULE_ROOTFS",
     Kind::Choice(&["auto", "image", "host"]),
     "auto",
-    "Where the native sandbox's programs come from: the pinned images, or this machine's own `/usr`, read-only. `auto` takes the images where they are there. This version cannot fetch images yet: `auto` is `host`, and `image` blocks every call.",
+    "Where the native sandbox's programs come from: the pinned images, or this machine's own `/usr`, read-only. `auto` takes an image where `vestibule-mcp setup` has put it.",
 );
 /// The day on which the images below were pinned: year, month, day. To be changed with every pin.
 pub const PINNED_ON: (i32, u32, u32) = (2026, 11, 9);
@@ -117,7 +118,7 @@ pub const IMAGE_PYTHON: Setting = setting(
     "VESTIBULE_IMAGE_PYTHON",
     Kind::Image,
     "docker.io/library/python@sha256:5e2bdb1b0d542d5039cffb8181c65930093949194a65c365dfb1b0fe13a4fa5b",
-    "The image for python and bash, where the code runs in a container. It must have bash, coreutils and its interpreter on its PATH.",
+    "The image for python and bash. It must have bash, coreutils and its interpreter on its PATH, and work as any user with a read-only root.",
 );
 /// The image for node.
 pub const IMAGE_NODE: Setting = setting(
@@ -131,14 +132,14 @@ pub const ROOTFS_DIR: Setting = setting(
     "VESTIBULE_ROOTFS_DIR",
     Kind::Folder,
     "~/.vestibule/rootfs",
-    "Where unpacked images lie. Read and checked, but not used yet.",
+    "Where `vestibule-mcp setup` unpacks images, and runs find them. Not on a network drive, nor on one of Windows under WSL.",
 );
 /// A registry to pull from instead of the images' own.
 pub const REGISTRY_MIRROR: Setting = setting(
     "VESTIBULE_REGISTRY_MIRROR",
     Kind::Registry,
     "",
-    "A registry to pull images from instead of their own. The pins make a mirror harmless. Read and checked, but not used yet.",
+    "A registry to pull images from instead of their own. The pins make a mirror harmless. Docker and Podman have a setting of their own for this.",
 );
 /// Where the audit log lies.
 pub const AUDIT_DIR: Setting = setting(
@@ -240,7 +241,7 @@ pub const LOG: Setting = setting(
 );
 
 /// Settings that are read and checked, and change nothing in this version.
-pub const UNUSED: [&Setting; 3] = [&ROOTFS_DIR, &REGISTRY_MIRROR, &POOL];
+pub const UNUSED: [&Setting; 1] = [&POOL];
 
 /// Every setting, in the order of the documentation.
 pub const ALL: [&Setting; 23] = [

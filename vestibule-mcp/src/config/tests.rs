@@ -124,13 +124,13 @@ fn what_is_set_and_not_used_yet_is_noticed() {
     let config = config(&[
         ("VESTIBULE_ROOTFS_DIR", "/a"),
         ("VESTIBULE_IMAGE_NODE", "node:22"),
-        ("VESTIBULE_POOL", " "),
+        ("VESTIBULE_POOL", "2"),
         ("VESTIBULE_MEM_MB", "9"),
     ]);
-    assert_eq!(config.unused, ["VESTIBULE_ROOTFS_DIR"]);
+    assert_eq!(config.unused, ["VESTIBULE_POOL"]);
     let doubts = config.doubts();
     assert_eq!(doubts.len(), 2, "{doubts:?}");
-    assert_eq!(doubts[0].0, "VESTIBULE_ROOTFS_DIR is set; this version does not use it yet");
+    assert_eq!(doubts[0].0, "VESTIBULE_POOL is set; this version does not use it yet");
     assert!(doubts[1].0.starts_with("VESTIBULE_IMAGE_NODE is node:22, without a digest"));
 }
 

@@ -2,6 +2,7 @@
 
 use super::table::Setting;
 use std::fmt;
+use std::net::Ipv4Addr;
 
 macro_rules! choice {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal,)* }) => {
@@ -79,7 +80,8 @@ pub fn parse_number(text: &str, min: u32, max: u32) -> Option<u32> {
     text.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
-/// A reference to a container image: `[HOST[:PORT]/]NAME[:TAG][@sha256:DIGEST]`.
+/// A reference to a container image: `[HOST[:PORT]/]NAME[:TAG][@ALGORITHM:DIGEST]`, the algorithm being
+/// sha256 or sha512.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ImageReference(String);
 
@@ -92,7 +94,12 @@ impl ImageReference {
         };
         let hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
         let pinned = |digest: &str| {
-            digest.strip_prefix("sha256:").is_some_and(|d| d.len() == 64 && d.chars().all(hex))
+            let (digits, length) = match digest.split_once(':') {
+                Some(("sha256", digits)) => (digits, 64),
+                Some(("sha512", digits)) => (digits, 128),
+                _ => return false,
+            };
+            digits.len() == length && digits.chars().all(hex)
         };
         let part = |part: &str| {
             let starts = part.starts_with(|c: char| c.is_ascii_alphanumeric());
@@ -126,13 +133,19 @@ pub fn parse_registry(text: &str) -> Option<String> {
         Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
         _ => (authority, None),
     };
-    let loopback = host == "localhost" || host == "[::1]" || host.starts_with("127.");
     let host_fits = host == "[::1]"
         || (!host.is_empty()
             && host.chars().all(|c| c.is_ascii_alphanumeric() || "-.".contains(c)));
     let port_fits = port.is_none_or(|port| parse_number(port, 1, 65_535).is_some());
     let path_fits = rest.chars().all(|c| c.is_ascii_alphanumeric() || "-._~/:[]".contains(c));
-    (host_fits && port_fits && path_fits && (!plain || loopback)).then(|| text.to_owned())
+    (host_fits && port_fits && path_fits && (!plain || is_loopback(host))).then(|| text.to_owned())
+}
+
+/// Whether a host, as an address names it, is this machine: a name such as 127.example.com is not.
+pub fn is_loopback(host: &str) -> bool {
+    host.eq_ignore_ascii_case("localhost")
+        || host == "[::1]"
+        || host.parse::<Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The variable that names the home folder.
@@ -226,6 +239,7 @@ mod tests {
             "python".to_owned(),
             "localhost:5000/python:3.12-slim".to_owned(),
             format!("docker.io/library/python@sha256:{digest}"),
+            format!("python:3.12@sha512:{digest}{digest}"),
         ];
         for text in good {
             assert!(ImageReference::parse(&text).is_some(), "{text}");
@@ -238,6 +252,8 @@ mod tests {
             "python@sha256:abc".to_owned(),
             format!("python@sha256:{}", "G".repeat(64)),
             format!("python@md5:{digest}"),
+            format!("python@sha256:{digest}{digest}"),
+            format!("python@sha512:{digest}"),
             format!("python@sha256:{digest}@sha256:{digest}"),
         ];
         for text in bad {
@@ -257,6 +273,8 @@ mod tests {
         }
         for text in [
             "http://mirror.example",
+            "http://127.mirror.example",
+            "http://127.0.0.1.mirror.example",
             "ftp://x",
             "https://",
             "https://u:p@h",

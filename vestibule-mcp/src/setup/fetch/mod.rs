@@ -1,0 +1,238 @@
+//! Takes documents and blobs out of a source: tries again, resumes, and hands out nothing whose size
+//! and digest have not been checked.
+
+mod blob;
+mod part;
+#[cfg(test)]
+mod tests;
+
+pub use blob::blob;
+
+use super::oci::Descriptor;
+use super::progress::Progress;
+use super::source::{Again, DOCUMENT_MAX, Source, SourceError};
+use crate::escape;
+use crate::store::digest::Digest;
+use std::io::{self, Read};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+/// What is waited before each further attempt. An attempt that gets further starts over with them.
+const PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+];
+
+/// The longest that is waited because a server asks for it.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How often and with which pauses something is tried again.
+pub struct Retry<'a> {
+    /// The pauses; there is one attempt more than there are of them.
+    pub pauses: &'a [Duration],
+    /// How a pause is made.
+    pub wait: &'a dyn Fn(Duration),
+}
+
+impl Default for Retry<'_> {
+    fn default() -> Self {
+        Retry { pauses: &PAUSES, wait: &thread::sleep }
+    }
+}
+
+/// Why something was not fetched.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The source did not give it.
+    #[error("{0}")]
+    Source(SourceError),
+    /// It is not what was asked for.
+    #[error("what came as {expected} is {got}: it was tampered with or broken on the way")]
+    Digest {
+        /// What was asked for.
+        expected: Digest,
+        /// What came.
+        got: Digest,
+    },
+    /// It has another size than its descriptor says.
+    #[error(
+        "what came as {digest} is {difference} than its {size} bytes: it was tampered with or broken \
+         on the way"
+    )]
+    Size {
+        /// What was asked for.
+        digest: Digest,
+        /// How many bytes it has.
+        size: u64,
+        /// `shorter` or `longer`.
+        difference: &'static str,
+    },
+    /// A document is larger than any that is read.
+    #[error("{digest} has {size} bytes, and a document may have {DOCUMENT_MAX}")]
+    Large {
+        /// What was asked for.
+        digest: Digest,
+        /// Its size in bytes.
+        size: u64,
+    },
+    /// The disk is full.
+    #[error("there is no space left in {folder}")]
+    Full {
+        /// The folder, escaped for display.
+        folder: String,
+    },
+    /// A file cannot be made, read or written.
+    #[error("{path} cannot be used ({error})")]
+    File {
+        /// Its path, escaped for display.
+        path: String,
+        /// What the system says.
+        error: io::Error,
+    },
+}
+
+impl FetchError {
+    /// What to do about it, as one clause without a full stop.
+    pub fn fix(&self) -> String {
+        match self {
+            FetchError::Source(error) => error.fix.clone(),
+            FetchError::Digest { .. } | FetchError::Size { .. } => {
+                "try again, and if it stays so, ask whoever runs the registry, mirror or proxy"
+                    .to_owned()
+            }
+            FetchError::Large { .. } => {
+                "check the image's name: this is no image that can be used".to_owned()
+            }
+            FetchError::Full { .. } => {
+                "free some space there, or set VESTIBULE_ROOTFS_DIR to a folder on another disk; what \
+                 has come already is kept"
+                    .to_owned()
+            }
+            FetchError::File { .. } => {
+                "make sure that the folder is yours and can be written, and remove the file if it is \
+                 no plain file"
+                    .to_owned()
+            }
+        }
+    }
+
+    fn file(path: &Path, error: io::Error) -> FetchError {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        if full.contains(&error.kind()) {
+            FetchError::Full { folder: shown(path.parent().unwrap_or(path)) }
+        } else {
+            FetchError::File { path: shown(path), error }
+        }
+    }
+}
+
+/// A document, by what is known of it.
+#[derive(Clone, Copy, Debug)]
+pub enum Wanted<'a> {
+    /// The index or manifest that the reference's tag names just now: nothing pins it.
+    Tagged,
+    /// The index or manifest that a reference pins.
+    Pinned(&'a Digest),
+    /// A manifest that an index names.
+    Manifest(&'a Descriptor),
+    /// A configuration that a manifest names.
+    Configuration(&'a Descriptor),
+}
+
+/// Fetches a document into memory. But for [`Wanted::Tagged`] it is what its digest names.
+///
+/// # Errors
+/// [`FetchError`].
+pub fn document(
+    source: &dyn Source,
+    wanted: Wanted,
+    retry: &Retry,
+    progress: &mut Progress,
+) -> Result<Vec<u8>, FetchError> {
+    let (digest, size) = match wanted {
+        Wanted::Tagged => (None, None),
+        Wanted::Pinned(digest) => (Some(digest), None),
+        Wanted::Manifest(descriptor) | Wanted::Configuration(descriptor) => {
+            (Some(&descriptor.digest), Some(descriptor.size))
+        }
+    };
+    if let (Some(digest), Some(size)) = (digest, size)
+        && size > DOCUMENT_MAX
+    {
+        return Err(FetchError::Large { digest: digest.clone(), size });
+    }
+    let bytes = again(retry, progress, |_| {
+        let bytes = match wanted {
+            Wanted::Tagged | Wanted::Pinned(_) | Wanted::Manifest(_) => source.manifest(digest),
+            Wanted::Configuration(descriptor) => small_blob(source, descriptor),
+        };
+        bytes.map_err(|error| (FetchError::Source(error), false))
+    })?;
+    let Some(digest) = digest else { return Ok(bytes) };
+    if let Some(size) = size
+        && bytes.len() as u64 != size
+    {
+        let difference = if (bytes.len() as u64) < size { "shorter" } else { "longer" };
+        return Err(FetchError::Size { digest: digest.clone(), size, difference });
+    }
+    if !digest.names(&bytes) {
+        let mut hasher = digest.hasher();
+        hasher.update(&bytes);
+        return Err(FetchError::Digest { expected: digest.clone(), got: hasher.finish() });
+    }
+    Ok(bytes)
+}
+
+/// A blob's bytes, one more than it should have at most.
+fn small_blob(source: &dyn Source, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
+    let opened = source.blob(blob, 0)?;
+    let mut bytes = Vec::new();
+    match opened.bytes.take(blob.size + 1).read_to_end(&mut bytes) {
+        Ok(_) if (bytes.len() as u64) < blob.size => Err(broken("it ended too early")),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(broken(&super::registry::body_error(&error))),
+    }
+}
+
+fn broken(why: &str) -> SourceError {
+    SourceError {
+        what: format!("the transfer broke off ({why})"),
+        fix: "check the network, and run it again: what has come already is kept".to_owned(),
+        again: Again::Soon,
+    }
+}
+
+/// Tries until it works, makes no sense any more, or the pauses are used up. An attempt that fails says
+/// whether it got further than those before it.
+fn again<T>(
+    retry: &Retry,
+    progress: &mut Progress,
+    mut attempt: impl FnMut(&mut Progress) -> Result<T, (FetchError, bool)>,
+) -> Result<T, FetchError> {
+    let mut pauses = retry.pauses.iter();
+    loop {
+        let (error, got_further) = match attempt(progress) {
+            Ok(done) => return Ok(done),
+            Err(failed) => failed,
+        };
+        let FetchError::Source(SourceError { what, again, .. }) = &error else { return Err(error) };
+        if got_further {
+            pauses = retry.pauses.iter();
+        }
+        let pause = match (again, pauses.next()) {
+            (Again::Never, _) | (_, None) => return Err(error),
+            (Again::Soon, Some(pause)) => *pause,
+            (Again::After(asked), Some(_)) if *asked <= LONGEST => *asked,
+            (Again::After(_), Some(_)) => return Err(error),
+        };
+        progress.say(&format!("{what}; trying again in {} s", pause.as_secs()));
+        (retry.wait)(pause);
+    }
+}
+
+fn shown(path: &Path) -> String {
+    escape::for_display(&path.to_string_lossy(), 300)
+}
