@@ -128,15 +128,20 @@ impl Sandbox {
             check_path("cgroup", home)?;
         }
         for (count, (name, value)) in self.environment.iter().enumerate() {
-            let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-            let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-            let fits = name.len() + value.len() <= 4096 && count < Sandbox::MAX_VARIABLES;
-            if !(starts_well && letters && fits) || value.contains('\0') {
+            if count >= Sandbox::MAX_VARIABLES || !Sandbox::is_variable(name, value) {
                 let name = name.chars().take(64).collect();
                 return Err(SpecError::Variable { name });
             }
         }
         Ok(())
+    }
+
+    /// Whether a guest can be given this variable.
+    pub fn is_variable(name: &str, value: &str) -> bool {
+        let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        let letters = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let fits = name.len() + value.len() <= 4096;
+        starts_well && letters && fits && !value.contains('\0')
     }
 }
 

@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 use std::io;
-use vestibule_mcp::cli::{audit, doctor, run, say};
+use vestibule_mcp::cli::{audit, doctor, run, say, setup};
 use vestibule_mcp::config::Config;
 use vestibule_mcp::escape::text_for_display;
 use vestibule_mcp::{logging, serve};
@@ -27,6 +27,8 @@ enum Command {
     Run(run::Arguments),
     /// Prints the last calls from the audit log
     Audit(audit::Arguments),
+    /// Fetches the images that code runs in, once
+    Setup(setup::Arguments),
     /// Checks what this machine can do, and prints what is missing with its fix
     Doctor(doctor::Arguments),
 }
@@ -79,7 +81,8 @@ fn carry_out(command: Option<Command>, config: Config) -> io::Result<i32> {
             None => serve::serve(config).await,
             Some(Command::Run(arguments)) => run::run(config, arguments).await,
             Some(Command::Audit(arguments)) => audit::run(&config, &arguments).await,
-            // A page of that size would make every command's future as large.
+            // Pages and images of that size would make every command's future as large.
+            Some(Command::Setup(arguments)) => Ok(Box::pin(setup::run(config, arguments)).await),
             Some(Command::Doctor(arguments)) => Ok(Box::pin(doctor::run(config, arguments)).await),
         }
     })

@@ -104,7 +104,7 @@ fn unusable(folder: &Path, source: &Rootfs, errno: Errno) -> Refusal {
     let (what, fix) = match source {
         Rootfs::Host => (
             "this machine has no /usr that programs could be taken from".to_owned(),
-            "use a distribution that has its programs in /usr; this version has no other source for them",
+            "run `vestibule-mcp setup`, which fetches images to take them from",
         ),
         Rootfs::Image(_) => (
             format!("the image folder {folder:?} is not usable"),

@@ -16,6 +16,13 @@ pub fn group(leader: u32) {
     }
 }
 
+/// The same with SIGTERM, for those that have something to tidy up.
+pub fn ask_group(leader: u32) {
+    if let Some(leader) = i32::try_from(leader).ok().filter(|leader| *leader > 1) {
+        let _ = killpg(Pid::from_raw(leader), Signal::SIGTERM);
+    }
+}
+
 /// Waits until `leader`, a child of ours, has ended, and kills then what is left of its group. The
 /// child is left for its owner to wait for, who must do so after this and not before: until then its
 /// number, which is the group's, cannot be another's.

@@ -128,7 +128,7 @@ impl Prepared {
     pub fn rootfs(&self) -> Option<String> {
         match self {
             #[cfg(target_os = "linux")]
-            Prepared::Native(prepared) => prepared.isolation().rootfs.clone(),
+            Prepared::Native(prepared) => prepared.rootfs().map(str::to_owned),
             Prepared::Container(prepared) => Some(prepared.image().to_owned()),
             Prepared::Naive(_) => None,
         }

@@ -6,10 +6,11 @@ use super::naive::Naive;
 #[cfg(target_os = "linux")]
 use super::native::Native;
 use super::{Backend, Failure, Prepared};
-use crate::config::{BackendChoice, Config, RootfsChoice};
+use crate::config::{BackendChoice, Config};
 use crate::run::admission::Slot;
 use protocol::{Cause, Language, Refusal, Retry, Sandbox};
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -169,33 +170,20 @@ fn allowed(config: &Config) -> Result<Vec<Backend>, Refusal> {
 
 #[cfg(target_os = "linux")]
 fn native(config: &Config) -> Result<Vec<Backend>, Refusal> {
-    if config.rootfs == RootfsChoice::Image {
-        return Err(unavailable(
-            "VESTIBULE_ROOTFS is image, and this version cannot unpack images yet",
-            "set VESTIBULE_ROOTFS to host, which uses this machine's own /usr, or remove it",
-        ));
-    }
     Ok(vec![Backend::Native(Native::new(config))])
 }
 
 #[cfg(not(target_os = "linux"))]
 fn native(_config: &Config) -> Result<Vec<Backend>, Refusal> {
-    let _ = RootfsChoice::Image;
-    Err(unavailable(
-        "the native sandbox needs Linux",
-        "set VESTIBULE_BACKEND to auto or container, or run vestibule-mcp on Linux 5.9 or newer (on \
-         Windows: inside WSL 2)",
-    ))
-}
-
-fn unavailable(what: &str, fix: &str) -> Refusal {
-    Refusal {
-        what: what.to_owned(),
+    let fix = "set VESTIBULE_BACKEND to auto or container, or run vestibule-mcp on Linux 5.9 or newer (on \
+         Windows: inside WSL 2)";
+    Err(Refusal {
+        what: "the native sandbox needs Linux".to_owned(),
         cause: Cause::Request,
         fix: fix.to_owned(),
         retry: Retry::AfterRestart,
         at: None,
-    }
+    })
 }
 
 /// Whether a refusal will hold until something on the machine changes, whatever the next call is.
@@ -223,7 +211,9 @@ fn is_lasting(refusal: &Refusal) -> bool {
 }
 
 /// One refusal of several: a single one stands for itself.
-fn merge(language: Language, mut refusals: Vec<(&'static str, Refusal)>) -> Refusal {
+///
+/// `what` is what none of them can run.
+pub fn merge(what: impl Display, mut refusals: Vec<(&'static str, Refusal)>) -> Refusal {
     if refusals.len() == 1
         && let Some((_, refusal)) = refusals.pop()
     {
@@ -243,7 +233,7 @@ fn merge(language: Language, mut refusals: Vec<(&'static str, Refusal)>) -> Refu
         })
         .collect();
     Refusal {
-        what: format!("no backend can run {language} here. {}", reasons.join(". ")),
+        what: format!("no backend can run {what} here. {}", reasons.join(". ")),
         cause: Cause::Other,
         fix: "do one of these".to_owned(),
         retry: if some_restart { Retry::AfterFixOrRestart } else { Retry::AfterFix },
@@ -293,13 +283,6 @@ mod tests {
         assert_eq!(names(&[("VESTIBULE_BACKEND", "container")]), ["docker", "podman"]);
         let podman = [("VESTIBULE_BACKEND", "container"), ("VESTIBULE_RUNTIME", "podman")];
         assert_eq!(names(&podman), ["podman"]);
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn an_image_cannot_be_asked_for_yet() {
-        let text = selector(&[("VESTIBULE_ROOTFS", "image")]).backends().err().unwrap();
-        assert!(text.to_string().contains("set VESTIBULE_ROOTFS to host"), "{text}");
     }
 
     #[test]

@@ -5,6 +5,8 @@ mod audit;
 mod backends;
 mod container;
 mod images;
+#[cfg(target_os = "linux")]
+mod interpreters;
 mod languages;
 mod machine;
 #[cfg(target_os = "linux")]
@@ -14,6 +16,8 @@ mod private;
 mod settings;
 #[cfg(test)]
 mod tests;
+#[cfg(target_os = "linux")]
+mod unpacked;
 mod versions;
 
 use crate::cli::say;

@@ -4,6 +4,7 @@ pub mod audit;
 pub mod doctor;
 pub mod run;
 mod screen;
+pub mod setup;
 
 use std::fmt::Display;
 use std::io::{self, Write};

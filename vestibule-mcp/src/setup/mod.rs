@@ -1,10 +1,179 @@
-//! `setup`: pulls the pinned images over the OCI distribution API. Linux alone; elsewhere a container
-//! engine pulls.
+//! `setup`: pulls the pinned images over the OCI distribution API, unpacks them, and compiles python's
+//! bytecode. Linux alone; elsewhere a container engine pulls.
+//!
+//! One image goes this way: `source` (a `registry`, or `from_file`) → `resolve` (`oci`) → `fetch` →
+//! `decode` → `unpack` → `store::inventory` → its name in the store (`install`) → `compile`.
 
+pub mod compile;
 pub mod decode;
+pub mod error;
 pub mod fetch;
+pub mod from_file;
+pub mod install;
 pub mod oci;
+pub mod place;
 pub mod progress;
 pub mod registry;
+pub mod resolve;
 pub mod source;
 pub mod unpack;
+
+use crate::config::{Config, ImageReference};
+use crate::store::Store;
+use error::SetupError;
+use from_file::FromFile;
+use install::{State, USUAL_RATIO, Work, inspect, short};
+use place::Place;
+use progress::Progress;
+use registry::{Environment, Registry};
+use resolve::Resolved;
+use source::Source;
+use std::path::PathBuf;
+use unpack::Summary;
+
+/// Where images come from.
+pub struct From<'a> {
+    /// Files and folders, tried in this order; none means the images' own registries.
+    pub files: &'a [PathBuf],
+    /// The mirror that is asked instead of the images' own registries.
+    pub mirror: Option<&'a str>,
+    /// What the environment says of proxies, certificates and passwords.
+    pub environment: &'a Environment,
+}
+
+/// An image that is to be loaded.
+struct Pending<'a> {
+    image: &'a ImageReference,
+    source: Box<dyn Source>,
+    resolved: Resolved,
+}
+
+/// The images that the settings name, each once.
+pub fn wanted(config: &Config) -> Vec<&ImageReference> {
+    let mut images = vec![&config.image_python, &config.image_node];
+    images.dedup();
+    images
+}
+
+/// Puts the images that the settings name into the store, as far as they are not there whole. What is
+/// there is checked and takes no network.
+///
+/// # Errors
+/// [`SetupError`]; images that were finished before stay.
+pub fn images(
+    config: &Config,
+    place: &Place,
+    from: &From<'_>,
+    progress: &mut Progress,
+) -> Result<(), SetupError> {
+    let store = Store::new(&place.folder);
+    let mut pending = Vec::new();
+    for image in wanted(config) {
+        let name = short(image);
+        match inspect(&store, image) {
+            State::Whole(record) => {
+                progress.say(&format!("{name} is here: {} entries checked", record.entries));
+                continue;
+            }
+            State::Missing => {}
+            State::Damaged(why) => {
+                progress.say(&format!("{name} is here and damaged ({why}): it is made anew"));
+            }
+        }
+        pending.push(find(image, place, &store, from, progress)?);
+    }
+    announce(place, &store, &pending, progress)?;
+    for Pending { image, source, resolved } in &pending {
+        let work = Work { place, store: &store, source: source.as_ref(), image };
+        let summary = work.install(resolved, progress)?;
+        progress.say(&format!("{} is here: {}", short(image), told(&summary)));
+    }
+    place.clear_downloads()
+}
+
+/// Finds out what an image is made of, at the first source that has it.
+fn find<'a>(
+    image: &'a ImageReference,
+    place: &Place,
+    store: &Store,
+    from: &From<'_>,
+    progress: &mut Progress,
+) -> Result<Pending<'a>, SetupError> {
+    let resolve = |source: Box<dyn Source>, progress: &mut Progress| {
+        let work = Work { place, store, source: source.as_ref(), image };
+        let resolved = work.resolve(progress)?;
+        Ok(Pending { image, source, resolved })
+    };
+    let mut refused: Option<SetupError> = None;
+    for file in from.files {
+        let opened = FromFile::open(file, image).map_err(SetupError::from);
+        match opened.and_then(|source| resolve(Box::new(source), progress)) {
+            Ok(found) => return Ok(found),
+            Err(error) => {
+                let all = refused.take().map(|before| format!("{}; ", before.what));
+                let what = all.unwrap_or_default() + &error.what;
+                refused = Some(SetupError { what, ..error });
+            }
+        }
+    }
+    match refused {
+        Some(error) => Err(error),
+        None => {
+            let registry = Registry::new(image, from.mirror, from.environment)?;
+            resolve(Box::new(registry), progress)
+        }
+    }
+}
+
+/// Says how much is to come, and makes sure that there is room for it.
+fn announce(
+    place: &Place,
+    store: &Store,
+    pending: &[Pending<'_>],
+    progress: &mut Progress,
+) -> Result<(), SetupError> {
+    let (mut load, mut unpacked) = (0_u64, 0_u64);
+    for Pending { image, source, resolved } in pending {
+        let work = Work { place, store, source: source.as_ref(), image };
+        let missing = work.missing(resolved);
+        let size = resolved.size().saturating_mul(USUAL_RATIO);
+        progress.say(&format!(
+            "{}: {} MB to load, about {} MB unpacked",
+            short(image),
+            megabytes(missing),
+            megabytes(size)
+        ));
+        load = load.saturating_add(missing);
+        unpacked = unpacked.saturating_add(size);
+    }
+    let (needed, free) = (load.saturating_add(unpacked), place.free()?);
+    if needed <= free {
+        return Ok(());
+    }
+    Err(SetupError::new(
+        format!(
+            "{} has {} MB free, and about {} MB are needed",
+            crate::backend::locate::shown(&place.folder),
+            megabytes(free),
+            megabytes(needed)
+        ),
+        "free space there, or set VESTIBULE_ROOTFS_DIR to a folder on another disk",
+    ))
+}
+
+fn told(summary: &Summary) -> String {
+    let mut text = format!("{} entries, {} MB", summary.entries, megabytes(summary.bytes));
+    let left_out = summary.devices + summary.fifos;
+    if left_out > 0 {
+        text.push_str(&format!(", {left_out} devices and pipes left out"));
+    }
+    if summary.mode_bits > 0 {
+        text.push_str(&format!(", set-user-id and such bits taken off {}", summary.mode_bits));
+    }
+    text
+}
+
+/// Rounded up, so that something is never shown as nothing.
+fn megabytes(bytes: u64) -> u64 {
+    bytes.div_ceil(1_000_000)
+}

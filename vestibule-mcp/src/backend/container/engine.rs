@@ -181,13 +181,26 @@ impl Engine {
     /// A refusal, with the command that pulls it if it is not there.
     pub async fn image(&self, name: &str) -> Result<Image, Refusal> {
         let kind = self.facts.kind;
+        match self.describe(name).await? {
+            Some(description) => image(kind, name, &description),
+            None => Err(refusal::image_missing(kind, &self.cli.program, name)),
+        }
+    }
+
+    /// Whether it has no image of that name. One that is there and of no use is not missing.
+    ///
+    /// # Errors
+    /// A refusal if it does not say.
+    pub async fn lacks(&self, name: &str) -> Result<bool, Refusal> {
+        Ok(self.describe(name).await?.is_none())
+    }
+
+    async fn describe(&self, name: &str) -> Result<Option<Vec<u8>>, Refusal> {
         // Whole: the engines' templates have other names for the same fields.
         match self.cli.ask(&["image", "inspect", name], ANSWER).await {
-            Ok(answer) if answer.status.success() => image(kind, name, &answer.stdout),
-            Ok(answer) if is_missing_image(&answer.stderr) => {
-                Err(refusal::image_missing(kind, &self.cli.program, name))
-            }
-            other => Err(refused(kind, other)),
+            Ok(answer) if answer.status.success() => Ok(Some(answer.stdout)),
+            Ok(answer) if is_missing_image(&answer.stderr) => Ok(None),
+            other => Err(refused(self.facts.kind, other)),
         }
     }
 }

@@ -191,6 +191,15 @@ pub fn image_missing(kind: Kind, program: &Path, image: &str) -> Refusal {
     )
 }
 
+/// An engine did not get an image; its own words stand on standard error.
+pub fn not_pulled(kind: Kind, program: &Path, image: &str) -> Refusal {
+    let program = program.file_stem().unwrap_or_default().to_string_lossy();
+    refuse_image(
+        format!("{} could not pull {image}", kind.title()),
+        format!("see what it says above, and try `{program} pull {image}` by hand"),
+    )
+}
+
 /// The image lacks something.
 pub fn image_lacks(image: &str, what: &str) -> Refusal {
     refuse_image(

@@ -2,6 +2,7 @@
 
 mod cgroup;
 mod greeting;
+mod rootfs;
 mod session;
 
 use super::locate;
@@ -15,6 +16,8 @@ use protocol::frame::{self, FrameError, ToServer};
 use protocol::{
     Applied, Cause, Event, Hello, Isolation, Language, Refusal, Request, Retry, Sandbox, Script,
 };
+pub use rootfs::Chosen;
+use rootfs::Images;
 use session::Session;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -37,12 +40,14 @@ pub struct Native {
     jail: Option<PathBuf>,
     environment: Vec<(&'static str, OsString)>,
     cgroups: Arc<Cgroups>,
+    images: Images,
 }
 
 /// A sandbox that stands.
 pub struct Prepared {
     session: Session,
     applied: Applied,
+    image: Option<String>,
 }
 
 impl Native {
@@ -54,6 +59,7 @@ impl Native {
             jail: config.jail.clone(),
             environment: config.bus_environment.clone(),
             cgroups: Arc::new(Cgroups::new(together)),
+            images: Images::new(config),
         }
     }
 
@@ -67,11 +73,41 @@ impl Native {
         language: Language,
         slot: Slot,
     ) -> Result<Prepared, Failure> {
-        let prepared = self.probe(sandbox, slot).await?.0;
-        match prepared.applied.interpreters.path(language) {
-            Ok(_) => Ok(prepared),
-            Err(refusal) => Err(Failure::Refused(refusal)),
+        let mut chosen = self.choose(sandbox, language).map_err(Failure::Refused)?;
+        let building = self.probe(&chosen.sandbox, slot.clone());
+        let looking = self.images.bytecode_holds(&chosen.sandbox);
+        let (built, holds) = tokio::join!(building, looking);
+        let mut prepared = built?.0;
+        if !holds {
+            drop(prepared);
+            chosen.sandbox.bytecode = None;
+            prepared = self.probe(&chosen.sandbox, slot).await?.0;
         }
+        self.interpreter(&chosen, language, &prepared.applied).map_err(Failure::Refused)?;
+        prepared.image = chosen.image.map(|image| image.as_str().to_owned());
+        Ok(prepared)
+    }
+
+    /// The sandbox for a language, with the root file system that it runs in.
+    ///
+    /// # Errors
+    /// A refusal if that is an image, and it is not there or not usable.
+    pub fn choose(&self, sandbox: &Sandbox, language: Language) -> Result<Chosen<'_>, Refusal> {
+        self.images.choose(sandbox, language)
+    }
+
+    /// The interpreter of a language in the sandbox that was chosen for it.
+    ///
+    /// # Errors
+    /// A refusal that says where it was looked for.
+    pub fn interpreter<'a>(
+        &self,
+        chosen: &Chosen<'_>,
+        language: Language,
+        applied: &'a Applied,
+    ) -> Result<&'a Path, Refusal> {
+        let found = applied.interpreters.path(language);
+        found.map_err(|refusal| self.images.without(language, chosen, refusal))
     }
 
     /// Where the helper is.
@@ -101,7 +137,7 @@ impl Native {
             Ok(Ok((applied, hello))) => {
                 turn.learn(&applied.cgroup).await;
                 session.has_cgroup(applied.cgroup.as_ref().ok().map(|cgroup| cgroup.run.clone()));
-                Ok((Prepared { session, applied }, hello))
+                Ok((Prepared { session, applied, image: None }, hello))
             }
             Ok(Err(Failure::Broken(mut refusal))) => {
                 refusal.what.push_str(&session.end().await);
@@ -142,6 +178,11 @@ impl Prepared {
     /// What protects the run.
     pub fn isolation(&self) -> &Isolation {
         &self.applied.isolation
+    }
+
+    /// What it sees as its system files: the name of an image, or this machine's.
+    pub fn rootfs(&self) -> Option<&str> {
+        self.image.as_deref().or(self.applied.isolation.rootfs.as_deref())
     }
 
     /// Everything that is in force, control by control.

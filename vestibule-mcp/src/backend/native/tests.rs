@@ -42,6 +42,7 @@ impl Fake {
             jail: Some(self.folder.join("vestibule-jail")),
             environment: vec![("XDG_RUNTIME_DIR", "/run/user/1".into())],
             cgroups: Arc::new(Cgroups::new(512)),
+            images: images(&self.folder),
         };
         let slot = self.admission.slot().await.unwrap();
         native.prepare(&sandbox(), Language::Bash, slot).await
@@ -80,7 +81,12 @@ impl Drop for Fake {
     }
 }
 
-fn sandbox() -> Sandbox {
+/// No images at all.
+fn images(home: &Path) -> Images {
+    Images::new(&Config::from_env([("HOME".into(), home.into())]))
+}
+
+pub fn sandbox() -> Sandbox {
     Sandbox {
         rootfs: Rootfs::Host,
         workspace: PathBuf::from("/w"),
@@ -206,6 +212,7 @@ async fn a_language_without_interpreter_is_refused() {
         jail: Some(fake.folder.join("vestibule-jail")),
         environment: vec![],
         cgroups: Arc::new(Cgroups::new(512)),
+        images: images(&fake.folder),
     };
     let slot = fake.admission.slot().await.unwrap();
     match native.prepare(&sandbox(), Language::Node, slot).await {

@@ -26,6 +26,8 @@ pub struct Image {
     default: bool,
     /// How long ago it was pinned, where that is known.
     age_days: Option<i64>,
+    /// When `setup` unpacked it, in UTC; `None` where it is not unpacked.
+    unpacked: Option<String>,
 }
 
 /// The images of the settings, and a row for each.
@@ -39,12 +41,14 @@ pub fn look(config: &Config, now: SystemTime) -> (Vec<Image>, Vec<Check>) {
             _ => &[Language::Node],
         };
         let languages: Vec<String> = languages.iter().map(ToString::to_string).collect();
+        let unpacked = unpacked(config, setting, reference);
         let image = Image {
             setting: setting.name.to_owned(),
             reference: reference.as_str().to_owned(),
             pinned: reference.is_pinned(),
             default,
             age_days: if default { age(now) } else { None },
+            unpacked: unpacked.as_ref().and_then(|(_, moment)| moment.clone()),
             languages,
         };
         let name = format!("image of {}", image.languages.join(", "));
@@ -54,10 +58,24 @@ pub fn look(config: &Config, now: SystemTime) -> (Vec<Image>, Vec<Check>) {
             let (doubt, fix) = unpinned(setting, reference);
             Check::note(&name, doubt, fix)
         });
+        checks.extend(unpacked.map(|(check, _)| check));
         images.push(image);
     }
-    // The rows of unpacked images, which `setup` is to leave in VESTIBULE_ROOTFS_DIR, belong here.
     (images, checks)
+}
+
+/// The row of an image that `setup` has unpacked, and when.
+#[cfg(target_os = "linux")]
+use super::unpacked::look as unpacked;
+
+/// Elsewhere none is.
+#[cfg(not(target_os = "linux"))]
+fn unpacked(
+    _: &Config,
+    _: &crate::config::table::Setting,
+    _: &crate::config::ImageReference,
+) -> Option<(Check, Option<String>)> {
+    None
 }
 
 fn check(name: &str, image: &Image) -> Check {
@@ -93,7 +111,8 @@ fn age(now: SystemTime) -> Option<i64> {
     Some(today - pinned).filter(|days| *days >= 0)
 }
 
-fn shortened(reference: &str) -> String {
+/// A reference with the first digits of its digest.
+pub fn shortened(reference: &str) -> String {
     match reference.split_once("@sha256:") {
         Some((name, digest)) => {
             format!("{name}@sha256:{}…", digest.chars().take(DIGITS).collect::<String>())
@@ -116,7 +135,9 @@ mod tests {
     }
 
     fn rows(variables: &[(&str, &str)], now: SystemTime) -> Vec<Check> {
-        let all = [("HOME", "/home/ada")].iter().chain(variables);
+        // Without the rows of the unpacked ones, which have tests of their own.
+        let base = [("HOME", "/home/ada"), ("VESTIBULE_ROOTFS", "host")];
+        let all = base.iter().chain(variables);
         let config = Config::from_env(all.map(|(name, value)| (name.into(), value.into())));
         look(&config, now).1
     }

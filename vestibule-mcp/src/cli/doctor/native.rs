@@ -1,13 +1,13 @@
-//! What the native sandbox needs and has: one sandbox is built, looked at and ended.
+//! What the native sandbox needs and has: a sandbox is built, looked at and ended.
 
-use super::backends::interpreters;
+use super::interpreters::{answer, probe_each};
 use super::languages::{Answers, state};
 use super::{Check, State};
-use crate::backend::Failure;
 use crate::backend::native::Native;
 use crate::run::admission::{Admission, Slot};
 use protocol::{
-    Applied, Cause, CgroupOrigin, Control, ControlState, NoCgroup, Refusal, RunCgroup, Sandbox,
+    Applied, Cause, CgroupOrigin, Control, ControlState, Language, NoCgroup, Refusal, RunCgroup,
+    Sandbox,
 };
 use std::time::Duration;
 
@@ -40,16 +40,18 @@ async fn look(native: &Native, sandbox: &Sandbox, slot: Slot, checks: &mut Vec<C
     if let Err(refusal) = native.helper() {
         return refused("helper", &refusal, checks);
     }
-    let (prepared, hello) = match native.probe(sandbox, slot).await {
-        Ok(probed) => probed,
-        Err(Failure::Refused(refusal) | Failure::Broken(refusal)) => {
-            let check = if refusal.cause == Cause::Version { "helper" } else { NATIVE };
-            return refused(check, &refusal, checks);
-        }
+    let chosen = Language::ALL.map(|language| (language, native.choose(sandbox, language)));
+    let probed = probe_each(native, &chosen, &slot).await;
+    let Some((applied, hello)) = probed.iter().find_map(|(_, found)| found.as_ref().ok()) else {
+        let refusals = probed.into_iter().filter_map(|(_, found)| found.err());
+        let unchosen = chosen.into_iter().filter_map(|(_, found)| found.err());
+        let refusal = refusals.chain(unchosen).next();
+        let Some(refusal) = refusal else { return Answers { backend: NATIVE, of: [].into() } };
+        let check = if refusal.cause == Cause::Version { "helper" } else { NATIVE };
+        return refused(check, &refusal, checks);
     };
     let detail = format!("fits (version {}, protocol {})", hello.version, hello.protocol);
     checks.push(Check::new("helper", State::Ok, detail));
-    let applied = prepared.applied();
     let isolation = &applied.isolation;
     checks.push(Check::new(NATIVE, state(isolation), isolation.to_string()));
     checks.extend(prerequisites(applied));
@@ -59,8 +61,9 @@ async fn look(native: &Native, sandbox: &Sandbox, slot: Slot, checks: &mut Vec<C
             .iter()
             .map(|(control, state)| control_check(*control, state, applied.cgroup.as_ref().err())),
     );
-    let find = |language| applied.interpreters.path(language);
-    Answers { backend: NATIVE, of: interpreters(checks, NATIVE, &applied.isolation, find) }
+    let of = chosen
+        .map(|(language, chosen)| (language, answer(native, language, chosen, &probed, checks)));
+    Answers { backend: NATIVE, of: of.into() }
 }
 
 /// The row of `check` says why; those of the prerequisites as far as that tells.
@@ -72,7 +75,8 @@ fn refused(check: &str, refusal: &Refusal, checks: &mut Vec<Check>) -> Answers {
 
 /// The prerequisites of a sandbox that stands.
 fn prerequisites(applied: &Applied) -> Vec<Check> {
-    let rootfs = applied.isolation.rootfs.as_deref().unwrap_or("the pinned image");
+    let rootfs =
+        applied.isolation.rootfs.as_deref().unwrap_or("an image that `setup` has unpacked");
     let mut checks = vec![
         kernel(),
         Check::new("user namespaces", State::Ok, "an ordinary user may make them"),

@@ -117,7 +117,7 @@ async fn the_names_of_the_json_are_those_of_the_documentation() {
     assert_eq!(names(&json["settings"][0]).join(" "), "default name valid value");
     assert_eq!(
         names(&json["images"][0]).join(" "),
-        "age_days default languages pinned reference setting"
+        "age_days default languages pinned reference setting unpacked"
     );
     assert_eq!(
         names(&json["languages"][0]).join(" "),

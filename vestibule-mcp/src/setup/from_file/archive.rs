@@ -1,0 +1,126 @@
+//! A tar archive as a set of files: its members are found once, and read where they lie.
+
+use super::open_plain;
+use crate::setup::unpack::headers::{Extensions, Item, Kind};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// The most members that an archive of images may have.
+const MEMBERS_MAX: usize = 100_000;
+
+/// An archive.
+pub struct Archive {
+    path: PathBuf,
+    members: HashMap<String, Member>,
+}
+
+enum Member {
+    File {
+        start: u64,
+        size: u64,
+    },
+    /// A link to another member; the older `docker save` writes them for layers that two images share.
+    Link(String),
+}
+
+impl Archive {
+    /// Finds an archive's members.
+    ///
+    /// # Errors
+    /// Those of the file; `Unsupported` where it is compressed.
+    pub fn open(path: &Path) -> io::Result<Archive> {
+        let mut file = open_plain(path)?;
+        let mut magic = [0; 4];
+        let read = file.read(&mut magic)?;
+        if magic[..read].starts_with(&[0x1f, 0x8b]) || magic[..read] == [0x28, 0xb5, 0x2f, 0xfd] {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "it is compressed"));
+        }
+        file.seek(SeekFrom::Start(0))?;
+        let mut members = HashMap::new();
+        let (mut ahead, mut count) = (Extensions::default(), 0);
+        // The raw entries, as in a layer: the crate would read extended headers into memory without a limit.
+        for entry in tar::Archive::new(BufReader::new(file)).entries_with_seek()?.raw(true) {
+            let mut entry = entry?;
+            count += 1;
+            if count > MEMBERS_MAX {
+                return Err(io::Error::other(format!("it has more than {MEMBERS_MAX} members")));
+            }
+            if !ahead.take(&mut entry)? {
+                let item = std::mem::take(&mut ahead).item(&entry)?;
+                members.extend(member(&item, entry.raw_file_position()));
+            }
+        }
+        Ok(Archive { path: path.to_owned(), members })
+    }
+
+    /// Whether it has a file of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.find(name).is_some()
+    }
+
+    /// A member's size in bytes.
+    ///
+    /// # Errors
+    /// `NotFound` without such a member.
+    pub fn size(&self, name: &str) -> io::Result<u64> {
+        let found = self.find(name).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        Ok(found.1)
+    }
+
+    /// Opens a member at an offset.
+    ///
+    /// # Errors
+    /// Those of the file; `NotFound` without such a member.
+    pub fn open_at(&self, name: &str, offset: u64) -> io::Result<Box<dyn Read>> {
+        let (start, size) =
+            self.find(name).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let offset = offset.min(size);
+        let mut file = open_plain(&self.path)?;
+        file.seek(SeekFrom::Start(start.saturating_add(offset)))?;
+        Ok(Box::new(file.take(size - offset)))
+    }
+
+    /// Where a file lies; one link is followed, and no link to a link.
+    fn find(&self, name: &str) -> Option<(u64, u64)> {
+        let member = match self.members.get(name)? {
+            Member::Link(target) => self.members.get(target)?,
+            file @ Member::File { .. } => file,
+        };
+        match member {
+            Member::File { start, size } => Some((*start, *size)),
+            Member::Link(_) => None,
+        }
+    }
+}
+
+/// What an entry is under which name, where it is a file or a link.
+fn member(item: &Item, start: u64) -> Option<(String, Member)> {
+    let path = |bytes| Path::new(OsStr::from_bytes(bytes));
+    let (name, target) = (plain(path(&item.name))?, path(&item.link));
+    let member = match item.kind {
+        Kind::File => Member::File { start, size: item.size },
+        Kind::Symlink => {
+            let folder = Path::new(&name).parent().unwrap_or(Path::new(""));
+            Member::Link(plain(&folder.join(target))?)
+        }
+        Kind::HardLink => Member::Link(plain(target)?),
+        _ => return None,
+    };
+    Some((name, member))
+}
+
+/// A name without `.`, and with `..` taken back; `None` where it leads out or is no text.
+pub fn plain(path: &Path) -> Option<String> {
+    let mut parts: Vec<&str> = Vec::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::ParentDir => drop(parts.pop()?),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    Some(parts.join("/"))
+}

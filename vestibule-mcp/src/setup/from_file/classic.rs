@@ -1,0 +1,109 @@
+//! What `docker save` wrote before Docker 25: a configuration and layers by file names of their own, and
+//! no manifest that a registry's digest could name.
+
+use super::{Files, misshapen};
+use crate::setup::oci::MANIFEST_TYPES;
+use crate::store::digest::{Algorithm, Digest, Hasher};
+use serde::Deserialize;
+use serde_json::json;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{self, Read};
+
+/// An archive's `manifest.json`.
+pub struct Classic {
+    images: Vec<Image>,
+    /// The names of parts by their digests; known once a manifest was made of them.
+    parts: RefCell<HashMap<Digest, String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Image {
+    config: String,
+    repo_tags: Option<Vec<String>>,
+    layers: Vec<String>,
+}
+
+impl Classic {
+    /// Reads an archive's `manifest.json`.
+    ///
+    /// # Errors
+    /// Those of the file, and where it is of another shape.
+    pub fn read(files: &Files) -> io::Result<Classic> {
+        let text = match files.document("manifest.json") {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(io::Error::other("it has neither index.json nor manifest.json"));
+            }
+            read => read?,
+        };
+        let images =
+            serde_json::from_slice(&text).map_err(|error| misshapen("manifest.json", &error))?;
+        Ok(Classic { images, parts: RefCell::default() })
+    }
+
+    /// The names of its images.
+    pub fn names(&self) -> Vec<&str> {
+        let tags = self.images.iter().filter_map(|image| image.repo_tags.as_ref());
+        tags.flatten().map(String::as_str).collect()
+    }
+
+    /// The file of a part.
+    pub fn name(&self, digest: &Digest) -> Option<String> {
+        self.parts.borrow().get(digest).cloned()
+    }
+
+    /// A manifest made of the configuration and layers as they are: what proves them is the
+    /// configuration's list of the layers' digests.
+    ///
+    /// # Errors
+    /// Those of the files; where there are several images and none of that name.
+    pub fn manifest(&self, files: &Files, wanted: &str) -> io::Result<Vec<u8>> {
+        let named = |image: &&Image| image.repo_tags.iter().flatten().any(|tag| same(tag, wanted));
+        let image = match (self.images.iter().find(named), self.images.as_slice()) {
+            (Some(image), _) => image,
+            (None, [only]) => only,
+            (None, images) => {
+                let count = images.len();
+                return Err(io::Error::other(format!("{count} images, none of that name")));
+            }
+        };
+        let config = self.part(files, &image.config, "application/vnd.oci.image.config.v1+json")?;
+        let layer = |name: &String| {
+            let mut magic = [0; 2];
+            let gzip = files.open(name, 0)?.read_exact(&mut magic).is_ok() && magic == [0x1f, 0x8b];
+            let kind = if gzip { "tar+gzip" } else { "tar" };
+            self.part(files, name, &format!("application/vnd.oci.image.layer.v1.{kind}"))
+        };
+        let layers: io::Result<Vec<_>> = image.layers.iter().map(layer).collect();
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": MANIFEST_TYPES[1],
+            "config": config,
+            "layers": layers?,
+        });
+        Ok(manifest.to_string().into_bytes())
+    }
+
+    fn part(&self, files: &Files, name: &str, kind: &str) -> io::Result<serde_json::Value> {
+        let mut hasher = Hasher::new(Algorithm::Sha256);
+        let size = io::copy(&mut files.open(name, 0)?, &mut hasher)?;
+        let digest = hasher.finish();
+        let part = json!({"mediaType": kind, "digest": digest.to_string(), "size": size});
+        self.parts.borrow_mut().insert(digest, name.to_owned());
+        Ok(part)
+    }
+}
+
+/// Docker writes `python:3` for `docker.io/library/python:3`.
+fn same(tag: &str, wanted: &str) -> bool {
+    let short = |name: &str| -> String {
+        let name = name.strip_prefix("docker.io/").unwrap_or(name);
+        let name = name.strip_prefix("library/").unwrap_or(name);
+        match name.rsplit('/').next().is_some_and(|last| last.contains(':')) {
+            true => name.to_owned(),
+            false => format!("{name}:latest"),
+        }
+    };
+    short(tag) == short(wanted)
+}

@@ -1,0 +1,243 @@
+use super::*;
+use serde_json::{Value, json};
+use std::fs;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("from-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// Puts a blob of a layout there.
+    fn blob(&self, bytes: &[u8]) -> Value {
+        let digest = Digest::of(bytes);
+        self.write(&blob_name(&digest), bytes);
+        json!({"mediaType": "", "digest": digest.to_string(), "size": bytes.len()})
+    }
+
+    /// All of it as an archive.
+    fn archive(&self, name: &str) -> PathBuf {
+        let path = self.0.with_extension(name);
+        let mut builder = tar::Builder::new(File::create(&path).unwrap());
+        builder.append_dir_all(".", &self.0).unwrap();
+        builder.into_inner().unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_file(self.0.with_extension("tar"));
+    }
+}
+
+fn image(text: &str) -> ImageReference {
+    ImageReference::parse(text).unwrap()
+}
+
+fn descriptor(digest: &Digest, size: u64) -> Descriptor {
+    serde_json::from_value(json!({"digest": digest.to_string(), "size": size})).unwrap()
+}
+
+fn named(mut entry: Value, name: &str) -> Value {
+    entry["annotations"] = json!({(NAMES[1]): name});
+    entry
+}
+
+/// A layout with two images, of which one can be asked for by its name alone.
+fn layout(name: &str) -> (Folder, Digest) {
+    let folder = Folder::new(name);
+    let manifest = br#"{"config": {}, "layers": []}"#;
+    let one = named(folder.blob(manifest), "one");
+    let two = named(folder.blob(b"{}"), "two");
+    folder.write("index.json", json!({"manifests": [one, two]}).to_string().as_bytes());
+    folder.write("oci-layout", br#"{"imageLayoutVersion": "1.0.0"}"#);
+    (folder, Digest::of(manifest))
+}
+
+fn read(opened: Opened) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut opened = opened;
+    opened.bytes.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_layout_is_read_as_a_folder_and_as_an_archive() {
+    let (folder, digest) = layout("layout");
+    for path in [folder.0.clone(), folder.archive("tar")] {
+        let source = FromFile::open(&path, &image("one")).unwrap();
+        assert!(digest.names(&source.manifest(Some(&digest)).unwrap()));
+        assert!(digest.names(&source.manifest(None).unwrap()), "by its name");
+        let whole = source.blob(&descriptor(&digest, 28), 0).unwrap();
+        assert!(digest.names(&read(whole)));
+        let rest = source.blob(&descriptor(&digest, 28), 20).unwrap();
+        assert_eq!((rest.offset, read(rest).as_slice()), (20, b"rs\": []}".as_slice()));
+        let short = source.blob(&descriptor(&digest, 29), 0).err().unwrap();
+        assert!(short.what.contains("28 bytes in place of 29"), "{short}");
+        let none = source.manifest(Some(&Digest::of(b"none"))).unwrap_err();
+        assert!(none.what.contains("has no sha256:") && none.fix.contains("skopeo"), "{none:?}");
+        let other = FromFile::open(&path, &image("three")).unwrap().manifest(None).unwrap_err();
+        assert!(other.what.contains("none of that name (one, two)"), "{other}");
+    }
+}
+
+#[test]
+fn a_manifest_that_is_not_what_its_digest_names_is_damaged() {
+    let (folder, digest) = layout("damaged");
+    folder.write(&blob_name(&digest), b"{}");
+    let source = FromFile::open(&folder.0, &image("one")).unwrap();
+    assert!(source.manifest(Some(&digest)).unwrap_err().what.contains("damaged"));
+}
+
+/// What `docker save` of Docker 20.10 writes, with a layer that is a link to another.
+fn saved(name: &str) -> (Folder, PathBuf) {
+    let folder = Folder::new(name);
+    folder.write("c.json", b"{}");
+    folder.write("a/layer.tar", b"layer");
+    let images = json!([{
+        "Config": "c.json",
+        "RepoTags": ["python:3"],
+        "Layers": ["a/layer.tar", "b/layer.tar"],
+    }]);
+    folder.write("manifest.json", images.to_string().as_bytes());
+    fs::create_dir(folder.0.join("b")).unwrap();
+    std::os::unix::fs::symlink("../a/layer.tar", folder.0.join("b/layer.tar")).unwrap();
+    let path = folder.0.with_extension("tar");
+    let mut builder = tar::Builder::new(File::create(&path).unwrap());
+    builder.follow_symlinks(false);
+    builder.append_dir_all(".", &folder.0).unwrap();
+    builder.into_inner().unwrap();
+    (folder, path)
+}
+
+#[test]
+fn what_older_dockers_save_is_taken_by_its_name_and_never_by_a_pin() {
+    let (_folder, path) = saved("classic");
+    for name in ["docker.io/library/python:3", "python:3", "other"] {
+        let source = FromFile::open(&path, &image(name)).unwrap();
+        let manifest = source.manifest(None).unwrap();
+        let Ok(super::super::oci::Document::Manifest(manifest)) =
+            super::super::oci::Document::parse(&manifest)
+        else {
+            panic!("{}", String::from_utf8_lossy(&manifest))
+        };
+        assert_eq!(manifest.layers.len(), 2);
+        for layer in &manifest.layers {
+            assert_eq!(read(source.blob(layer, 0).unwrap()), b"layer");
+        }
+        assert_eq!(read(source.blob(&manifest.config, 0).unwrap()), b"{}");
+    }
+    let pinned = image(&format!("python@sha256:{}", "1".repeat(64)));
+    let source = FromFile::open(&path, &pinned).unwrap();
+    let refused = source.manifest(crate::store::pin(&pinned).as_ref()).unwrap_err();
+    assert!(refused.what.contains("before 25") && refused.fix.contains("skopeo"), "{refused:?}");
+}
+
+#[test]
+fn a_pipe_or_a_device_is_no_file_and_is_not_waited_for() {
+    let (folder, digest) = layout("pipe");
+    let blob = folder.0.join(blob_name(&digest));
+    fs::remove_file(&blob).unwrap();
+    nix::unistd::mkfifo(&blob, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let source = FromFile::open(&folder.0, &image("one")).unwrap();
+    for error in [
+        source.manifest(Some(&digest)).unwrap_err(),
+        source.blob(&descriptor(&digest, 1), 0).err().unwrap(),
+        FromFile::open(&blob, &image("one")).err().unwrap(),
+        FromFile::open(Path::new("/dev/zero"), &image("one")).err().unwrap(),
+    ] {
+        assert!(error.what.contains("no plain file"), "{error}");
+    }
+}
+
+#[test]
+fn what_holds_no_images_is_told_as_that() {
+    let folder = Folder::new("none");
+    folder.write("plain", b"not a tar");
+    folder.write("zipped", &[0x1f, 0x8b, 8, 0, 0]);
+    let said = |name: &str| {
+        let error = FromFile::open(&folder.0.join(name), &image("one")).err().unwrap();
+        format!("{} Fix: {}", error.what, error.fix)
+    };
+    assert!(said("").contains("neither index.json nor manifest.json"), "{}", said(""));
+    assert!(said("plain").contains("no archive that can be read"), "{}", said("plain"));
+    assert!(said("zipped").contains("gunzip"), "{}", said("zipped"));
+    assert!(said("missing").contains("cannot be read"), "{}", said("missing"));
+}
+
+#[test]
+fn an_archives_links_lead_to_its_own_members_alone() {
+    let folder = Folder::new("links");
+    let path = folder.0.with_extension("tar");
+    let mut builder = tar::Builder::new(File::create(&path).unwrap());
+    for (name, target) in [("index.json", "/etc/passwd"), ("loop", "loop"), ("up", "../../x")] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(tar::EntryType::Symlink);
+        header.set_size(0);
+        builder.append_link(&mut header, name, target).unwrap();
+    }
+    builder.into_inner().unwrap();
+    let error = FromFile::open(&path, &image("one")).err().unwrap();
+    assert!(error.what.contains("neither index.json nor"), "{error}");
+}
+
+#[test]
+fn nothing_of_a_broken_archive_reaches_the_terminal_as_it_is() {
+    let folder = Folder::new("broken");
+    // The library quotes name and number of a header that it cannot read.
+    let mut header = tar::Header::new_ustar();
+    header.as_old_mut().name[..9].copy_from_slice(b"\x1b[2Jready");
+    header.as_old_mut().cksum = *b"\x1b[1m\xff\xff\xff\xff";
+    folder.write("broken", &[header.as_bytes().as_slice(), &[0; 1024]].concat());
+    let error = FromFile::open(&folder.0.join("broken"), &image("one")).err().unwrap();
+    assert!(!error.what.contains('\x1b') && error.what.contains("ready"), "{error:?}");
+    // As a link can have it lead to a file of the user's.
+    folder.write("index.json", b"\"hunter2\"");
+    let source = FromFile::open(&folder.0, &image("one")).unwrap();
+    let error = source.manifest(None).unwrap_err();
+    assert!(!error.what.contains("hunter2") && error.what.contains("line 1"), "{error:?}");
+}
+
+#[test]
+fn an_extended_header_of_an_archive_has_a_limit() {
+    let folder = Folder::new("extended");
+    for kind in [tar::EntryType::GNULongName, tar::EntryType::XHeader] {
+        let mut header = tar::Header::new_gnu();
+        header.set_entry_type(kind);
+        header.set_size(1 << 40);
+        header.set_cksum();
+        folder.write("large", header.as_bytes());
+        let file = OpenOptions::new().write(true).open(folder.0.join("large")).unwrap();
+        file.set_len(1 << 40).unwrap();
+        let error = FromFile::open(&folder.0.join("large"), &image("one")).err().unwrap();
+        assert!(error.what.contains("extended header"), "{error:?}");
+    }
+}
+
+#[test]
+fn nothing_but_plain_files_of_a_folder_is_read() {
+    let folder = Folder::new("devices");
+    nix::unistd::mkfifo(&folder.0.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let error = FromFile::open(&folder.0.join("fifo"), &image("one")).err().unwrap();
+    assert!(error.what.contains("no plain file"), "{error:?}");
+    std::os::unix::fs::symlink("/dev/zero", folder.0.join("zero")).unwrap();
+    for layer in ["fifo", "zero", "../x", "/etc/passwd/../../.."] {
+        let saved = json!([{"Config": "manifest.json", "RepoTags": ["one"], "Layers": [layer]}]);
+        folder.write("manifest.json", saved.to_string().as_bytes());
+        let source = FromFile::open(&folder.0, &image("one")).unwrap();
+        source.manifest(None).unwrap_err();
+    }
+}

@@ -1,0 +1,113 @@
+//! What an image is made of: from the digest of its setting, step by step, to its layers.
+
+use super::error::SetupError;
+use super::fetch::{FetchError, Wanted};
+use super::oci::{Configuration, Descriptor, Document, DocumentError, Manifest, Platform, choose};
+use crate::config::ImageReference;
+use crate::escape::for_display;
+use crate::store::digest::Digest;
+use crate::store::pin;
+
+/// How many indexes may stand before a manifest.
+const INDEXES: usize = 3;
+/// How many layers an image may have; Docker itself takes 127.
+const LAYERS: usize = 512;
+
+/// An image, known but for its bytes.
+#[derive(Debug)]
+pub struct Resolved {
+    /// The digest of its manifest.
+    pub digest: Digest,
+    /// Its manifest.
+    pub manifest: Manifest,
+}
+
+impl Resolved {
+    /// Bytes that are to be loaded.
+    pub fn size(&self) -> u64 {
+        let layers = self.manifest.layers.iter().map(|layer| layer.size);
+        layers.fold(self.manifest.config.size, u64::saturating_add)
+    }
+}
+
+/// Finds the manifest of this machine's image, whether the setting names an index or the manifest itself.
+///
+/// # Errors
+/// [`SetupError`].
+pub fn resolve(
+    image: &ImageReference,
+    mut document: impl FnMut(Wanted<'_>) -> Result<Vec<u8>, FetchError>,
+) -> Result<Resolved, SetupError> {
+    let pin = pin(image);
+    let mut entry: Option<Descriptor> = None;
+    for _ in 0..=INDEXES {
+        let wanted = match (&entry, &pin) {
+            (Some(entry), _) => Wanted::Manifest(entry),
+            (None, Some(pin)) => Wanted::Pinned(pin),
+            (None, None) => Wanted::Tagged,
+        };
+        let bytes = document(wanted)?;
+        let read = Document::parse(&bytes).map_err(|error| unusable(image, &error))?;
+        match read {
+            Document::Index(entries) => {
+                let chosen = choose(&entries, &Platform::here());
+                entry = Some(chosen.map_err(|error| unusable(image, &error))?.clone());
+            }
+            Document::Manifest(manifest) => {
+                check(image, &manifest)?;
+                let named = entry.map(|entry| entry.digest).or(pin);
+                let digest = named.unwrap_or_else(|| Digest::of(&bytes));
+                return Ok(Resolved { digest, manifest: *manifest });
+            }
+        }
+    }
+    Err(refuse(image, &format!("has more than {INDEXES} indexes in one another")))
+}
+
+/// Loads an image's configuration, and checks it against the manifest and this machine.
+///
+/// # Errors
+/// [`SetupError`].
+pub fn configuration(
+    image: &ImageReference,
+    resolved: &Resolved,
+    mut document: impl FnMut(Wanted<'_>) -> Result<Vec<u8>, FetchError>,
+) -> Result<Configuration, SetupError> {
+    let bytes = document(Wanted::Configuration(&resolved.manifest.config))?;
+    let configuration: Configuration = serde_json::from_slice(&bytes)
+        .map_err(|error| unusable(image, &DocumentError::shape(&error)))?;
+    let (layers, diff_ids) = (resolved.manifest.layers.len(), &configuration.rootfs.diff_ids);
+    if layers != diff_ids.len() {
+        let count = diff_ids.len();
+        return Err(refuse(image, &format!("has {layers} layers and the digests of {count}")));
+    }
+    let here = Platform::here();
+    if !configuration.platform.fits(&here) {
+        let there = for_display(&configuration.platform.to_string(), 100);
+        return Err(refuse(image, &format!("is for {there}, and this machine is {here}")));
+    }
+    Ok(configuration)
+}
+
+fn check(image: &ImageReference, manifest: &Manifest) -> Result<(), SetupError> {
+    if manifest.layers.len() > LAYERS {
+        let count = manifest.layers.len();
+        return Err(refuse(image, &format!("has {count} layers, and {LAYERS} is the most")));
+    }
+    if manifest.layers.iter().any(|layer| !layer.urls.is_empty()) {
+        return Err(refuse(image, "has layers that must be had from elsewhere (`urls`)"));
+    }
+    Ok(())
+}
+
+fn unusable(image: &ImageReference, error: &DocumentError) -> SetupError {
+    refuse(image, &format!("cannot be used: {error}"))
+}
+
+fn refuse(image: &ImageReference, why: &str) -> SetupError {
+    let name = for_display(image.as_str(), 400);
+    SetupError::new(
+        format!("the image {name} {why}"),
+        "set VESTIBULE_IMAGE_PYTHON or VESTIBULE_IMAGE_NODE to another image",
+    )
+}
