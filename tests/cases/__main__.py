@@ -84,6 +84,11 @@ def run_all(o, cases, work):
                 detail = f": {why or bad}" if why or bad else ""
                 took = f" ({time.monotonic() - start:.1f} s)" if not why else ""
                 print(f"{verdict} {case['group']}/{case['id']}{detail}{took}", flush=True)
+        runner.drop_shared()
+        finding = fixtures.tally.finding()
+        count["FAIL" if finding else "ok"] += 1
+        if finding:
+            print(f"FAIL audit/every-call: {finding}")
     finally:
         runner.drop_shared()
         fixtures.close()

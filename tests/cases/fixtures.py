@@ -14,6 +14,8 @@ import stat
 import subprocess
 import threading
 
+from tally import Tally
+
 
 def random_hex(digits):
     return f"{random.SystemRandom().getrandbits(4 * digits):0{digits}x}"
@@ -28,6 +30,7 @@ class Fixtures:
         self.tmp = os.path.join(work, "tmp")
         self.home = os.path.join(work, "home")
         self.audit = os.path.join(work, "audit")
+        self.tally = Tally(self.audit)
         self.secret_dir = os.path.join(work, "outside")
         for folder in (self.ws, self.tmp, self.home, self.secret_dir):
             os.makedirs(folder, 0o700, exist_ok=True)

@@ -21,7 +21,9 @@ class Server:
     def __init__(self, cmd, env, fixtures, stderr_path, undrained=False, init=True):
         self.lock = threading.Condition()
         self.answers, self.junk, self.eof = {}, [], False
-        self.next_id = 0
+        self.next_id, self.runs = 0, set()
+        counted = env.get("VESTIBULE_AUDIT_DIR") == fixtures.audit
+        self.tally = fixtures.tally if counted else None
         self.undrained = undrained
         stderr = subprocess.PIPE if undrained else open(stderr_path, "ab")
         self.proc = subprocess.Popen(
@@ -84,6 +86,9 @@ class Server:
                 self.junk.append(line[:200])
             elif isinstance(message.get("id"), (int, str)):
                 self.answers[message["id"]] = message
+                if message["id"] in self.runs and self.tally:
+                    self.runs.discard(message["id"])
+                    self.tally.answer(message)
             self.lock.notify_all()
 
     # ---- writing
@@ -107,6 +112,8 @@ class Server:
         message = {"jsonrpc": "2.0", "id": rid, "method": method}
         if params is not None:
             message["params"] = params
+        if method == "tools/call" and params.get("name") == "run_code":
+            self.runs.add(rid)
         self.write_raw(json.dumps(message).encode() + b"\n")
         return rid
 

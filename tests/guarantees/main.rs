@@ -23,6 +23,7 @@ mod protocol_order;
 mod refusals;
 mod root_refused;
 mod settings;
+mod setup_engines;
 mod spec_by_hand;
 mod syscalls;
 mod text_contract;
@@ -52,6 +53,7 @@ fn main() -> std::process::ExitCode {
         refusals::tests(),
         root_refused::tests(),
         settings::tests(),
+        setup_engines::tests(),
         spec_by_hand::tests(),
         syscalls::tests(),
         text_contract::tests(),

@@ -13,7 +13,7 @@ tests::tests![
     a_workspace_that_cannot_be_written_is_refused,
     a_tilde_is_the_home_folder,
     engines_are_named_with_what_they_lack,
-    what_this_build_lacks_is_said,
+    an_image_that_is_wanted_and_not_there_is_named_with_its_fix,
 ];
 
 #[track_caller]
@@ -156,12 +156,18 @@ fn engines_are_named_with_what_they_lack() -> Outcome {
     Ok(())
 }
 
-fn what_this_build_lacks_is_said() -> Outcome {
+fn an_image_that_is_wanted_and_not_there_is_named_with_its_fix() -> Outcome {
     let place = Place::new();
-    run_with(&place, &[("VESTIBULE_ROOTFS", "image")]).assert_blocked(&[
-        "VESTIBULE_ROOTFS",
-        "image",
-        "host",
+    let only = [("VESTIBULE_ROOTFS", "image"), ("VESTIBULE_BACKEND", "native")];
+    let store = place.home().join(".vestibule/rootfs").display().to_string();
+    run_with(&place, &only).assert_blocked(&[
+        "VESTIBULE_ROOTFS is image",
+        "docker.io/library/python@sha256:",
+        &store,
+        "vestibule-mcp setup",
     ]);
+    // A container has its own images: it is asked all the same.
+    let both = [("VESTIBULE_ROOTFS", "image"), ("VESTIBULE_IMAGE_PYTHON", "localhost/nowhere:1")];
+    run_with(&place, &both).assert_blocked(&["native: VESTIBULE_ROOTFS is image", "docker: "]);
     Ok(())
 }

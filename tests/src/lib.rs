@@ -14,6 +14,8 @@ pub mod processes;
 pub mod programs;
 pub mod reply;
 pub mod server;
+pub mod stand_in;
+pub mod tally;
 #[cfg(target_os = "linux")]
 pub mod tracer;
 

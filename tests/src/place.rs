@@ -3,6 +3,7 @@
 use crate::processes::{self, Process};
 use crate::programs::programs;
 use crate::server::ServerBuilder;
+use crate::tally::Tally;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -23,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Place {
     base: PathBuf,
     user: Option<u32>,
+    tally: Tally,
 }
 
 impl Default for Place {
@@ -40,7 +42,7 @@ impl Place {
         fs::create_dir(&base).expect("the temporary folder takes a folder");
         fs::set_permissions(&base, fs::Permissions::from_mode(0o755)).expect("the folder is ours");
         let user = nix::unistd::geteuid().is_root().then(|| unused_uid(number));
-        let place = Place { base, user };
+        let place = Place { base, user, tally: Tally::default() };
         place.folder("home");
         place
     }
@@ -53,6 +55,11 @@ impl Place {
     /// The folder that holds everything of this test.
     pub fn base(&self) -> &Path {
         &self.base
+    }
+
+    /// The calls of its servers.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// The home folder.
@@ -186,7 +193,11 @@ impl Drop for Place {
                 let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
             }
         }
+        let tally = self.tally.check(&self.home());
         let _ = fs::remove_dir_all(&self.base);
+        if !std::thread::panicking() {
+            assert_eq!(tally, Ok(()), "the audit log does not have every call");
+        }
     }
 }
 

@@ -4,10 +4,11 @@
 use crate::Reply;
 use crate::place::Place;
 use crate::processes::{self, Process};
+use crate::tally::Tally;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -54,7 +55,11 @@ impl<'a> ServerBuilder<'a> {
     /// Starts the server and opens a session.
     #[track_caller]
     pub fn start(self) -> Server {
-        let mut server = Server::spawn(self.command());
+        let elsewhere = ["HOME", "VESTIBULE_AUDIT_DIR"];
+        if self.settings.iter().any(|(name, _)| elsewhere.contains(&name.as_str())) {
+            self.place.tally().leave_out();
+        }
+        let mut server = Server::spawn_counted(self.command(), self.place.tally().clone());
         server.open();
         server
     }
@@ -63,6 +68,8 @@ impl<'a> ServerBuilder<'a> {
 #[derive(Default)]
 struct Inbox {
     answers: HashMap<u64, Value>,
+    /// The calls of `run_code` that are under way.
+    runs: HashSet<u64>,
     notifications: Vec<Value>,
     ended: bool,
 }
@@ -75,6 +82,7 @@ pub struct Server {
     inbox: Arc<(Mutex<Inbox>, Condvar)>,
     stderr: Arc<Mutex<String>>,
     last_id: u64,
+    tally: Tally,
 }
 
 impl std::fmt::Debug for Inbox {
@@ -86,15 +94,20 @@ impl std::fmt::Debug for Inbox {
 impl Server {
     /// Starts a command as a server, without a word to it.
     #[track_caller]
-    pub fn spawn(mut command: Command) -> Server {
+    pub fn spawn(command: Command) -> Server {
+        Server::spawn_counted(command, Tally::default())
+    }
+
+    #[track_caller]
+    fn spawn_counted(mut command: Command, tally: Tally) -> Server {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the server starts");
         let stdin = child.stdin.take();
         let inbox = Arc::new((Mutex::new(Inbox::default()), Condvar::new()));
         let stderr = Arc::new(Mutex::new(String::new()));
         if let Some(stdout) = child.stdout.take() {
-            let inbox = Arc::clone(&inbox);
-            std::thread::spawn(move || collect_answers(stdout, &inbox));
+            let (inbox, tally) = (Arc::clone(&inbox), tally.clone());
+            std::thread::spawn(move || collect_answers(stdout, &inbox, &tally));
         }
         if let Some(pipe) = child.stderr.take() {
             let stderr = Arc::clone(&stderr);
@@ -106,7 +119,7 @@ impl Server {
                 }
             });
         }
-        Server { child, stdin, inbox, stderr, last_id: 0 }
+        Server { child, stdin, inbox, stderr, last_id: 0, tally }
     }
 
     /// Opens a session by handshake.
@@ -149,6 +162,11 @@ impl Server {
 
     /// Calls a tool without waiting.
     pub fn start_call(&mut self, tool: &str, arguments: Value) -> u64 {
+        if tool == "run_code" {
+            self.tally.sent();
+            let mut inbox = self.inbox.0.lock().expect("no reader panics");
+            inbox.runs.insert(self.last_id + 1);
+        }
         self.start_request("tools/call", json!({"name": tool, "arguments": arguments}))
     }
 
@@ -270,13 +288,18 @@ impl Drop for Server {
     }
 }
 
-fn collect_answers(stdout: impl Read, inbox: &(Mutex<Inbox>, Condvar)) {
+fn collect_answers(stdout: impl Read, inbox: &(Mutex<Inbox>, Condvar), tally: &Tally) {
     let (inbox, news) = inbox;
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         let message: Value = serde_json::from_str(&line).unwrap_or_default();
         let mut inbox = inbox.lock().expect("no test panics with the lock");
         match message["id"].as_u64() {
-            Some(id) => drop(inbox.answers.insert(id, message)),
+            Some(id) => {
+                if inbox.runs.remove(&id) {
+                    tally.answered(&message);
+                }
+                inbox.answers.insert(id, message);
+            }
             None => inbox.notifications.push(message),
         }
         news.notify_all();

@@ -6,6 +6,7 @@ import tempfile
 import threading
 
 from common import ROOT, UID, Fail, Skip, cut, text_of
+import records
 from server import Server
 
 CHECKS = {}
@@ -90,6 +91,9 @@ class Ctx:
         for s in self.servers:
             self.errors += s.violations[:2]
             s.destroy()
+            lacking = records.lacking(s)
+            if lacking:
+                self.errors.append(f"expected a record of every call, got {lacking}")
         shutil.rmtree(self.base, ignore_errors=True)
 
 

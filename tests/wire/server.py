@@ -10,6 +10,7 @@ import threading
 import time
 
 from common import Fail, INFO, META, ROOT, UID, cut, key, read, text_of
+import records
 from processes import command, mentions_mark, processes
 
 
@@ -50,7 +51,8 @@ class Server:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        self.pid, self.seen = self.p.pid, set()
+        self.pid, self.seen, self.runs = self.p.pid, set(), set()
+        self.elsewhere = "VESTIBULE_AUDIT_DIR" in env or env["HOME"] != self.home
         self.answers, self.notes, self.sent, self.violations, self.stderr = {}, [], set(), [], []
         self.ids, self.eof, self.news = itertools.count(100), False, threading.Condition()
         for f in (self._read_stdout, self._read_stderr):
@@ -130,6 +132,7 @@ class Server:
             raise Fail(f"expected a server that reads, got a closed pipe ({self.fate()})") from None
 
     def send(self, m):
+        records.note(self, m)
         self.raw(json.dumps(m).encode() + b"\n", *([m["id"]] if "id" in m else []))
 
     def request(self, method, params=None, id=None, meta=None):

@@ -4,7 +4,9 @@
 //! The variable `STAND_IN` names a folder. There it appends to `asked`, one line for each call, the
 //! arguments separated by tabs. It reads, where they are there: `version` and `info`, which it prints, the
 //! latter after half a second if there is `slow`;
-//! `image`, which is how `image inspect` fails; `id`, the id of every image; `chatter`, what it says before a run; `state`, its record
+//! `image`, which is how `image inspect` fails; `missing`, the names of images that it does not have, one a
+//! line, of which `pull` takes its own; `pulling`, what `pull` says on both streams; `unpulled`, how it fails;
+//! `endless`, for which it waits without end; `id`, the id of every image; `chatter`, what it says before a run; `state`, its record
 //! of every container; `refused`, how `run` fails; `code`, the exit code of a run; `last`, what it says
 //! after one; `mute`, with which a run ends before its first program has said anything; `differs`, the wall
 //! that its first program finds changed; `hang`, for which it waits without end; `boot`, the boot id of its
@@ -66,11 +68,15 @@ fn main() -> ExitCode {
             }
             print!("{}", told("info", INFO));
         }
-        ["image", "inspect", ..] => {
+        ["image", "inspect", name] => {
+            if told("missing", "").lines().any(|missing| missing == *name) {
+                return failing(&format!("Error: No such image: {name}\n"));
+            }
             let id = told("id", "sha256:stand-in");
             println!(r#"[{{"Id":"{}","Config":{{"Env":["PATH=/usr/bin","OWN=1"]}}}}]"#, id.trim());
             return failing(&told("image", ""));
         }
+        ["pull", name] => return pull(&folder, name, &told),
         ["run", options @ ..] => return run(options, &told),
         ["inspect", ..] => println!("{}", told("state", STATE)),
         ["rm", ..] => {}
@@ -96,6 +102,27 @@ fn write_down(folder: &Path, arguments: &[String]) {
 fn failing(why: &str) -> ExitCode {
     eprint!("{why}");
     if why.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+}
+
+fn pull(folder: &Path, name: &str, told: &impl Fn(&str, &str) -> String) -> ExitCode {
+    let words = told("pulling", "");
+    print!("{words}");
+    eprint!("{words}");
+    if !told("endless", "").is_empty() {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+    let unpulled = told("unpulled", "");
+    if unpulled.is_empty() {
+        let missing = told("missing", "");
+        let rest: Vec<&str> = missing.lines().filter(|missing| missing != &name).collect();
+        // Anew: it may belong to another, whose folder this is not.
+        let file = folder.join("missing");
+        let _ = fs::remove_file(&file);
+        if let Err(error) = fs::write(&file, rest.join("\n")) {
+            return failing(&format!("stand-in: {error}\n"));
+        }
+    }
+    failing(&unpulled)
 }
 
 fn run(options: &[&str], told: &impl Fn(&str, &str) -> String) -> ExitCode {
