@@ -57,6 +57,9 @@ start_docker_rootless() {
     wait_for 60 as_person "${engine[@]}" docker version
 }
 
+# A registry of this machine may speak plain HTTP, on any port, as Docker has it by itself.
+registries=$'[[registry]]\nlocation = "127.0.0.1"\ninsecure = true'
+
 # Root's Podman is reached through its socket: Vestibule refuses root. A small machine's root may not
 # raise its own limits, which Podman's service asks for.
 start_podman() {
@@ -69,7 +72,9 @@ events_logger = "file"
 [engine.runtimes]
 runc-without-limits = ["$here/runc-without-limits"]
 EOF
-    CONTAINERS_CONF=$work/podman/containers.conf podman --root "$work/podman/data" --runroot "$work/podman/run" \
+    echo "$registries" >"$work/podman/registries.conf"
+    CONTAINERS_REGISTRIES_CONF=$work/podman/registries.conf \
+        CONTAINERS_CONF=$work/podman/containers.conf podman --root "$work/podman/data" --runroot "$work/podman/run" \
         --storage-driver overlay system service --time=0 "unix://$work/podman/podman.sock" \
         >>"$work/podman.log" 2>&1 </dev/null &
     disown
@@ -86,6 +91,7 @@ start_podman_rootless() {
     as_person tee "$home/.config/containers/storage.conf" >/dev/null <<<$'[storage]\ndriver = "overlay"'
     as_person tee "$home/.config/containers/containers.conf" >/dev/null \
         <<<$'[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"'
+    as_person tee "$home/.config/containers/registries.conf" >/dev/null <<<"$registries"
     engine=()
     as_person podman info >/dev/null 2>>"$work/podman-rootless.log"
 }
