@@ -11,6 +11,7 @@ import random
 import statistics
 import sys
 
+import images
 from contestants import SCRIPTS, Server, Wrong, bare, bubblewrap, jail, spawn
 
 WARM_UP = 3
@@ -64,6 +65,18 @@ def runs(folder, work, rounds):
     return table
 
 
+def imports(folder, work, rounds):
+    """Medians of a script with common imports: {contestant: ms}."""
+    racing, servers = images.contestants(os.path.join(folder, "vestibule-mcp"), work)
+    row = race(racing, rounds)
+    for server in servers:
+        server.close()
+    print(f"\n{'python, common imports':26}{'ms':>9}{'times bare':>12}")
+    for name, ms in row.items():
+        print(f"{name:26}{ms:9.2f}{ms / row['bare']:12.2f}")
+    return row
+
+
 def growth(folder):
     """The server's resident memory in MB after 200 and after 2,000 runs."""
     server = Server(os.path.join(folder, "vestibule-mcp"))
@@ -115,6 +128,7 @@ def main():
     work = os.path.join(os.environ["HOME"], "work")
     os.mkdir(work, 0o700)
     table = runs(folder, work, rounds)
+    imported = imports(folder, work, rounds)
     start = starts(folder, rounds)
     early, late = growth(folder)
     python, bash = table["python"], table["bash"]
@@ -123,6 +137,8 @@ def main():
     promise("jail, python, times bare", python["jail"] / python["bare"], 1.4, "times")
     slowness = max(1.0, python["bare"] / REFERENCE_PYTHON_MS)
     print(f"this machine, now: {slowness:.2f} times slower than the reference")
+    compiled = imported["image"] / imported["bare"]
+    promise("server, python of an image, common imports", compiled, 1.2, "times")
     promise_ms("jail, bash, ms above bare", bash["jail"] - bash["bare"], 4, slowness)
     for language, row in table.items():
         above = row["server"] - row["bare"]

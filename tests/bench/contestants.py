@@ -97,10 +97,14 @@ def jail(folder, language, program):
 class Server:
     """A server with an open session, over which calls are timed."""
 
-    def __init__(self, program):
+    def __init__(self, program, settings=None):
         start = time.perf_counter()
         self.process = subprocess.Popen(
-            [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            [program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | (settings or {}),
         )
         self.last_id = 0
         info = {"name": "bench", "version": "1"}
@@ -125,8 +129,8 @@ class Server:
             if message.get("id") == self.last_id:
                 return message
 
-    def run(self, language):
-        arguments = {"language": language, "code": SCRIPTS[language]}
+    def run(self, language, code=None):
+        arguments = {"language": language, "code": code or SCRIPTS[language]}
         start = time.perf_counter()
         answer = self.request("tools/call", {"name": "run_code", "arguments": arguments})
         took = (time.perf_counter() - start) * 1000
