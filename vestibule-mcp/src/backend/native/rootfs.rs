@@ -74,17 +74,21 @@ impl Images {
     /// A language that is missing, told for where it was looked for.
     pub fn without(&self, language: Language, chosen: &Chosen<'_>, refusal: Refusal) -> Refusal {
         let (program, package) = (language.program(), language.package());
+        let mut what = refusal.what.clone();
         let (fix, retry) = match chosen.image {
-            Some(_) => (
-                format!(
-                    "set {} to an image that has {program} on its PATH",
-                    match language {
-                        Language::Node => table::IMAGE_NODE.name,
-                        Language::Python | Language::Bash => table::IMAGE_PYTHON.name,
-                    }
-                ),
-                Retry::AfterRestart,
-            ),
+            Some(image) => {
+                what.push_str(&format!(" of the image {}", image.as_str()));
+                (
+                    format!(
+                        "set {} to an image that has {program} on its PATH",
+                        match language {
+                            Language::Node => table::IMAGE_NODE.name,
+                            Language::Python | Language::Bash => table::IMAGE_PYTHON.name,
+                        }
+                    ),
+                    Retry::AfterRestart,
+                )
+            }
             None if self.choice == RootfsChoice::Auto => (
                 format!(
                     "run `vestibule-mcp setup`, which fetches an image that has it, or install \
@@ -94,7 +98,7 @@ impl Images {
             ),
             None => return refusal,
         };
-        Refusal { fix, retry, ..refusal }
+        Refusal { what, fix, retry, ..refusal }
     }
 
     fn missing(&self, image: &ImageReference, setting: &str) -> Refusal {
@@ -183,6 +187,8 @@ mod tests {
         };
         assert!(fix("auto", false).contains("vestibule-mcp setup"), "{}", fix("auto", false));
         assert!(!fix("host", false).contains("vestibule-mcp setup"), "{}", fix("host", false));
-        assert!(fix("image", true).contains("set VESTIBULE_IMAGE_NODE to an image"));
+        let image = fix("image", true);
+        assert!(image.contains("of the image node:22"), "{image}");
+        assert!(image.contains("set VESTIBULE_IMAGE_NODE to an image"), "{image}");
     }
 }

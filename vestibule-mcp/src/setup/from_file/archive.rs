@@ -43,7 +43,7 @@ impl Archive {
         let (mut ahead, mut count) = (Extensions::default(), 0);
         // The raw entries, as in a layer: the crate would read extended headers into memory without a limit.
         for entry in tar::Archive::new(BufReader::new(file)).entries_with_seek()?.raw(true) {
-            let mut entry = entry?;
+            let mut entry = entry.map_err(|error| unread(&error))?;
             count += 1;
             if count > MEMBERS_MAX {
                 return Err(io::Error::other(format!("it has more than {MEMBERS_MAX} members")));
@@ -110,6 +110,14 @@ fn member(item: &Item, start: u64) -> Option<(String, Member)> {
         _ => return None,
     };
     Some((name, member))
+}
+
+/// What the crate says of a header that it cannot read quotes it, and the file need be no archive at all.
+fn unread(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::other("a header in it cannot be read"),
+    }
 }
 
 /// A name without `.`, and with `..` taken back; `None` where it leads out or is no text.

@@ -203,7 +203,8 @@ fn nothing_of_a_broken_archive_reaches_the_terminal_as_it_is() {
     header.as_old_mut().cksum = *b"\x1b[1m\xff\xff\xff\xff";
     folder.write("broken", &[header.as_bytes().as_slice(), &[0; 1024]].concat());
     let error = FromFile::open(&folder.0.join("broken"), &image("one")).err().unwrap();
-    assert!(!error.what.contains('\x1b') && error.what.contains("ready"), "{error:?}");
+    let quoted = error.what.contains('\x1b') || error.what.contains("ready");
+    assert!(!quoted && error.what.contains("a header in it"), "{error:?}");
     // As a link can have it lead to a file of the user's.
     folder.write("index.json", b"\"hunter2\"");
     let source = FromFile::open(&folder.0, &image("one")).unwrap();
