@@ -20,10 +20,7 @@ ls a 2>/dev/null; echo locked
 def removed():
     """After runs, with caches and all, by the person and without a trick."""
     with front() as registry:
-        pins = {
-            "IMAGE_PYTHON": registry.pin(stand.small_python(), "library/python"),
-            "IMAGE_NODE": registry.pin(stand.small_node(), "library/node"),
-        }
+        pins = stand.small_pins(registry)
         with Home(**pins) as place:
             place.setup().is_ready()
             expect(place.run("python", "import json; print(1)").out == "1\n", "it does not run")
@@ -45,10 +42,7 @@ def removed():
 def while_used():
     """What was removed is named by the next call, or made up for, and nothing breaks down."""
     with front() as registry:
-        pins = {
-            "IMAGE_PYTHON": registry.pin(stand.small_python(), "library/python"),
-            "IMAGE_NODE": registry.pin(stand.small_node(), "library/node"),
-        }
+        pins = stand.small_pins(registry)
         with Home(**pins, ROOTFS="image") as place:
             place.setup().is_ready()
             by_user("rm", "-rf", place.rootfs)

@@ -118,10 +118,7 @@ def docker():
 @proves("good-two-at-once", 12)
 def together():
     with front() as counting:
-        pins = {
-            "IMAGE_PYTHON": counting.pin(stand.small_python(), "library/python"),
-            "IMAGE_NODE": counting.pin(stand.small_node(), "library/node"),
-        }
+        pins = stand.small_pins(counting)
         with Home(**pins) as home:
             both = [home.start("setup") for _ in range(2)]
             for process in both:

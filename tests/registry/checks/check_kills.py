@@ -13,17 +13,10 @@ import stand
 import tars
 from host import Done, Home, Tree, finish, kill, no_process_left
 from points import proves
-from stand import front
+from stand import front, small_pins
 
 ROUNDS = 50
 SEED = int(os.environ.get("CHECK_SEED") or random.randrange(1 << 30))
-
-
-def pins(registry):
-    return {
-        "IMAGE_PYTHON": registry.pin(stand.small_python(), "library/python"),
-        "IMAGE_NODE": registry.pin(stand.small_node(), "library/node"),
-    }
 
 
 def state(place):
@@ -108,7 +101,7 @@ def rounds(place, number, chance, ended):
 def kills():
     """With all that a setup does, up to the compiled modules."""
     figure(f"the seed of the kills: {SEED}")
-    with front(slowly) as registry, Home(**pins(registry)) as place:
+    with front(slowly) as registry, Home(**small_pins(registry)) as place:
         there, reference = rounds(place, ROUNDS // 4, random.Random(SEED), Done.is_ready)
         expect(any(held["bytecode"] for held in reference.values()), "nothing was compiled: that part is not hit")
         expect(there["none"] and there["one"] + there["both"], f"not at every stage: {there}")
@@ -125,7 +118,7 @@ def light_kills():
 @proves("kill-while-another-waits", 12)
 def successor():
     """The one that waited goes on when the first is killed."""
-    with front(slowly) as registry, Home(**pins(registry)) as place:
+    with front(slowly) as registry, Home(**small_pins(registry)) as place:
         first = place.start("setup")
         time.sleep(0.5)
         second = place.start("setup")
@@ -139,7 +132,7 @@ def successor():
 def interrupted():
     """By Ctrl-C or by a supervisor, it ends at once, and the next one works."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        with front(slowly) as registry, Home(**pins(registry)) as place:
+        with front(slowly) as registry, Home(**small_pins(registry)) as place:
             process = place.start("setup")
             time.sleep(0.6)
             process.send_signal(number)

@@ -95,6 +95,14 @@ def small_python():
     return oci.for_both(oci.image(python_layers(True)))
 
 
+def small_pins(registry):
+    """The settings of both images, pushed to a front."""
+    return {
+        "IMAGE_PYTHON": registry.pin(small_python(), "library/python"),
+        "IMAGE_NODE": registry.pin(small_node(), "library/node"),
+    }
+
+
 @functools.cache
 def small_node():
     """Small, and enough for an image of node that is never run: it has bash, and a node that says nothing."""
