@@ -6,6 +6,7 @@ mod audit;
 mod capabilities;
 mod cli_run;
 mod container_backend;
+mod container_ends;
 mod descriptors;
 mod doctor;
 mod environment;
@@ -36,6 +37,7 @@ fn main() -> std::process::ExitCode {
         capabilities::tests(),
         cli_run::tests(),
         container_backend::tests(),
+        container_ends::tests(),
         descriptors::tests(),
         doctor::tests(),
         environment::tests(),

@@ -3,6 +3,8 @@
 
 use clap::{Parser, Subcommand};
 use std::io;
+use std::path::PathBuf;
+use vestibule_mcp::backend::container::heirs;
 use vestibule_mcp::cli::{audit, doctor, run, say, setup};
 use vestibule_mcp::config::Config;
 use vestibule_mcp::escape::text_for_display;
@@ -31,6 +33,18 @@ enum Command {
     Setup(setup::Arguments),
     /// Checks what this machine can do, and prints what is missing with its fix
     Doctor(doctor::Arguments),
+    /// Goes on with the removal of a container of a process that has ended; started by that
+    #[command(name = heirs::COMMAND, hide = true)]
+    Remove {
+        /// It may not be there yet
+        #[arg(long)]
+        late: bool,
+        /// The engine's program
+        program: PathBuf,
+        /// The container, one of ours
+        #[arg(value_parser = ours)]
+        name: String,
+    },
 }
 
 /// The version with what it was built from.
@@ -77,13 +91,25 @@ fn main() {
 fn carry_out(command: Option<Command>, config: Config) -> io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        match command {
+        let code = match command {
             None => serve::serve(config).await,
             Some(Command::Run(arguments)) => run::run(config, arguments).await,
             Some(Command::Audit(arguments)) => audit::run(&config, &arguments).await,
             // Pages and images of that size would make every command's future as large.
             Some(Command::Setup(arguments)) => Ok(Box::pin(setup::run(config, arguments)).await),
             Some(Command::Doctor(arguments)) => Ok(Box::pin(doctor::run(config, arguments)).await),
-        }
+            Some(Command::Remove { late, program, name }) => {
+                heirs::go_on(program, &name, late).await;
+                return Ok(0);
+            }
+        };
+        heirs::hand_over();
+        code
     })
+}
+
+/// A container's name as runs make them.
+fn ours(name: &str) -> Result<String, String> {
+    let ours = name.starts_with("vestibule-");
+    ours.then(|| name.to_owned()).ok_or_else(|| "no container of Vestibule's".to_owned())
 }

@@ -80,6 +80,19 @@ def end_of_input():
     nothing_left()
 
 
+@check("ends-with-the-end-of-input-whatever-the-engine-is-at")
+def end_of_input_while_it_starts():
+    # Podman refuses to remove a container that ends meanwhile: the server has gone by then.
+    for moment in range(6):
+        with Client() as client:
+            client.call("bash", "true")
+            client.start("bash", "sleep 60", 60)
+            time.sleep((0.1 + 0.15 * moment) * SLOW)
+            client.server.proc.stdin.close()
+            client.server.proc.wait(10 * SLOW)
+        nothing_left()
+
+
 @check("ends-on-the-command-line")
 def command_line():
     def run(code, **more):

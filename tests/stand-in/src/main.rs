@@ -7,7 +7,7 @@
 //! `image`, which is how `image inspect` fails; `missing`, the names of images that it does not have, one a
 //! line, of which `pull` takes its own; `pulling`, what `pull` says on both streams; `unpulled`, how it fails;
 //! `endless`, for which it waits without end; `id`, the id of every image; `chatter`, what it says before a run; `state`, its record
-//! of every container; `refused`, how `run` fails; `code`, the exit code of a run; `last`, what it says
+//! of every container; `refused`, how `run` fails; `unremoved`, how `rm` fails; `code`, the exit code of a run; `last`, what it says
 //! after one; `mute`, with which a run ends before its first program has said anything; `differs`, the wall
 //! that its first program finds changed; `hang`, for which it waits without end; `boot`, the boot id of its
 //! machine, without which that is ours. What a probe asks for is answered as a container
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         ["pull", name] => return pull(&folder, name, &told),
         ["run", options @ ..] => return run(options, &told),
         ["inspect", ..] => println!("{}", told("state", STATE)),
-        ["rm", ..] => {}
+        ["rm", ..] => return failing(&told("unremoved", "")),
         ["ps", ..] => print!("{}", told("containers", "")),
         _ => {
             eprintln!("stand-in: what is that?");

@@ -3,6 +3,7 @@
 mod cli;
 mod engine;
 mod find;
+pub mod heirs;
 mod launch;
 mod mounts;
 mod place;

@@ -2,6 +2,7 @@
 
 use super::cli::Cli;
 use super::engine::Engine;
+use super::heirs::UnderWay;
 use super::record;
 use crate::backend::scratch::Scratch;
 use crate::run::admission::Slot;
@@ -57,24 +58,32 @@ impl Drop for Remains {
         };
         drop(scratch);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // From here on: the process may end before the task has its turn.
+            let under_way = UnderWay::new(&engine.cli, &name, !is_known);
             runtime.spawn(async move {
-                remove(&engine.cli, &name, !is_known, &slot).await;
-                drop(slot);
+                remove(&engine.cli, &name, !is_known, |what| slot.is_held_by(what)).await;
+                drop((under_way, slot));
             });
         }
     }
 }
 
 /// Removes a container, and goes on until it is gone. One that `may_come_late` is looked for again.
-async fn remove(cli: &Cli, name: &str, may_come_late: bool, slot: &Slot) {
+/// Says what takes time.
+pub(super) async fn remove(
+    cli: &Cli,
+    name: &str,
+    may_come_late: bool,
+    mut waits: impl FnMut(&'static str),
+) {
     let born_by = Instant::now() + LATE_BIRTH;
     let mut pause = Duration::from_millis(100);
     loop {
         match remove_once(cli, name).await {
             Ok(()) if !may_come_late || Instant::now() > born_by => return,
-            Ok(()) => slot.is_held_by("a run that was ended before its container was seen"),
+            Ok(()) => waits("a run that was ended before its container was seen"),
             Err(why) => {
-                slot.is_held_by("a container that its engine does not remove");
+                waits("a container that its engine does not remove");
                 tracing::warn!("the container {name} is not removed yet: {why}");
             }
         }
