@@ -2,11 +2,11 @@
 
 import os
 import time
-from types import SimpleNamespace
 from typing import NamedTuple
 
-from checking import Wrong
+from checking import Skip, Wrong, expect
 from server import Server, to_result
+from tally import Tally
 
 
 def client_environment():
@@ -15,10 +15,26 @@ def client_environment():
     return {name: os.environ.get(name, "dumb") for name in names}
 
 
-def place(work):
-    """What the client of the cases wants to know of its surroundings."""
-    # No folder of that name: these calls are not compared with an audit log.
-    return SimpleNamespace(audit="", work=work, leak_fd=os.open(work, os.O_RDONLY | os.O_DIRECTORY))
+class Place:
+    """What the client of the cases wants to know of its surroundings, and the audit logs of all servers."""
+
+    def __init__(self, work):
+        self.work, self.leak_fd = work, os.open(work, os.O_RDONLY | os.O_DIRECTORY)
+        self.tallies = {}
+
+    def tally_of(self, env):
+        """The count of the calls whose records are where this server keeps them."""
+        folder = env.get("VESTIBULE_AUDIT_DIR") or os.path.join(env["HOME"], ".vestibule", "audit")
+        return self.tallies.setdefault(folder, Tally(folder))
+
+    def every_call_has_its_records(self):
+        """A check, and the last one: no server is at work any more."""
+        used = [tally for tally in self.tallies.values() if tally.answered]
+        if not used:
+            raise Skip("these checks make no call")
+        for tally in used:
+            finding = tally.finding()
+            expect(not finding, finding)
 
 
 class Call(NamedTuple):

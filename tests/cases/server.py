@@ -22,8 +22,7 @@ class Server:
         self.lock = threading.Condition()
         self.answers, self.junk, self.eof = {}, [], False
         self.next_id, self.runs = 0, set()
-        counted = env.get("VESTIBULE_AUDIT_DIR") == fixtures.audit
-        self.tally = fixtures.tally if counted else None
+        self.tally = fixtures.tally_of(env)
         self.undrained = undrained
         stderr = subprocess.PIPE if undrained else open(stderr_path, "ab")
         self.proc = subprocess.Popen(

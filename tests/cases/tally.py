@@ -21,7 +21,7 @@ class Tally:
     def finding(self):
         """What is missing, or None."""
         calls = {}
-        for name in os.listdir(self.folder) if os.path.isdir(self.folder) else []:
+        for name in sorted(os.listdir(self.folder)) if os.path.isdir(self.folder) else []:
             with open(os.path.join(self.folder, name), encoding="utf-8") as f:
                 for line in f:
                     record = json.loads(line)

@@ -1,5 +1,6 @@
 """What both clients share: the server's command line, and assertions that are counted."""
 
+import json
 import os
 import sys
 import tempfile
@@ -43,6 +44,16 @@ class Checks:
         self.expect(printed in lines, f"{label}: the printed line {printed!r}", text)
         last = lines[-1].startswith("isolation:")
         self.expect(last, f"{label}: a last line `isolation: ...`", text)
+
+    def recorded(self, env, calls, label):
+        """Whether the audit log of a server that has ended holds so many calls, each whole."""
+        folder, events = os.path.join(env["HOME"], ".vestibule", "audit"), {}
+        for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
+            with open(os.path.join(folder, name), encoding="utf-8") as lines:
+                for record in map(json.loads, lines):
+                    events.setdefault(record["id"], []).append(record["event"])
+        whole = [some for some in events.values() if some in (["blocked"], ["start", "end"])]
+        self.expect(len(whole) == len(events) == calls, f"{label}: audit records of {calls} calls", events)
 
     def end(self):
         print(f"{self.passed} passed, {self.failed} failed, 0 skipped")

@@ -48,6 +48,8 @@ async def main():
     start = StdioServerParameters(command=command, args=args, env=env)
     async with stdio_client(start) as (r, w), ClientSession(r, w) as s:
         await session(s)
+    # With the bad argument and the call that was given up.
+    checks.recorded(env, 4, "audit")
 
 
 asyncio.run(asyncio.wait_for(main(), 90))

@@ -55,6 +55,8 @@ async def one(mode, revision):
     start = StdioServerParameters(command=command, args=args, env=env)
     async with Client(start, mode=mode) as s:
         await session(s, mode, revision)
+    # With the bad argument and the call that was given up.
+    checks.recorded(env, 5, mode)
 
 
 async def main():

@@ -21,7 +21,7 @@ def lacking(server):
     )
     calls = {}
     folder = os.path.join(server.home, ".vestibule", "audit")
-    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         with open(os.path.join(folder, name), encoding="utf-8") as f:
             for line in f:
                 record = json.loads(line)

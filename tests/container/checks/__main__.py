@@ -19,13 +19,15 @@ sys.path.append(os.path.join(os.path.dirname(HERE), "cases"))
 # In this order: the last ones stop the engine. A rootless Docker without a network of its own, as here, may
 # not reach this machine's registries any more once it has run a container.
 MODULES = "setup level probe limits walls ends reaping refusals figures faults".split()
+AUDIT = "audit-of-every-call"
 
 
 def main():
     checking = importlib.import_module("checking")
     for module in MODULES:
         importlib.import_module("check_" + module)
-    return checking.run_all(os.environ.get("CHECK_PARTS", "").split())
+    checking.check(AUDIT)(importlib.import_module("host").PLACE.every_call_has_its_records)
+    return checking.run_all(os.environ.get("CHECK_PARTS", "").split(), [AUDIT])
 
 
 if __name__ == "__main__":

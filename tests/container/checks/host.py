@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from calls import Caller, place
+from calls import Caller, Place
 from checking import Wrong, expect
 
 KIND = os.environ["CHECK_KIND"]
@@ -31,7 +31,7 @@ AS_PERSON = (
     if IS_ROOT
     else []
 )
-PLACE = place(WORK)
+PLACE = Place(WORK)
 
 
 def environment(**settings):

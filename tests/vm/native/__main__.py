@@ -18,13 +18,15 @@ sys.path.append(os.path.join(os.path.dirname(HERE), "cases"))
 
 # In this order: the last of them looks whether all that went before has left something.
 MODULES = "isolation limits memory bombs cpu usage many figures ways older kills faults leftovers".split()
+AUDIT = "audit-of-every-call"
 
 
 def main():
     checking = importlib.import_module("checking")
     for module in MODULES:
         importlib.import_module("check_" + module)
-    return checking.run_all(sys.argv[1:])
+    checking.check(AUDIT)(importlib.import_module("client").PLACE.every_call_has_its_records)
+    return checking.run_all(sys.argv[1:], [AUDIT])
 
 
 if __name__ == "__main__":

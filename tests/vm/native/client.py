@@ -3,7 +3,7 @@
 import os
 import tempfile
 
-from calls import Caller, client_environment, place
+from calls import Caller, Place, client_environment
 from checking import expect
 from machine import PATIENCE, SERVER
 
@@ -11,7 +11,7 @@ NATIVE = "native (rootfs: this machine's /usr, read-only)"
 # For what is not about the processor's limit: the emulated machine is slow enough without it.
 FAST = {"CPU_PCT": 200}
 WORK = tempfile.mkdtemp(prefix="native-")
-PLACE = place(WORK)
+PLACE = Place(WORK)
 
 
 class Client(Caller):
