@@ -23,6 +23,7 @@ mod clauses;
 mod conditional;
 mod deviations;
 mod refused;
+mod sockets;
 mod unlisted;
 
 pub use clauses::{Clause, Comparison, Operator, clauses};
@@ -178,7 +179,7 @@ pub enum Test {
 
 /// Every rule, in the order of the table.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
-    [allowed::RULES, conditional::RULES, refused::RULES].into_iter().flatten()
+    [allowed::RULES, conditional::RULES, sockets::RULES, refused::RULES].into_iter().flatten()
 }
 
 /// A condition on an `int` or `unsigned int` argument.

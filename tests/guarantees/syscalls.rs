@@ -15,6 +15,7 @@ tests::tests![
     a_filter_of_the_guests_own_can_be_added,
     a_listener_of_the_guests_own_is_refused_after_the_reports_have_stopped,
     btrfs_snapshots_are_refused,
+    nobody_takes_a_lease,
     socket_filters_are_refused,
 ];
 
@@ -287,6 +288,27 @@ fn btrfs_snapshots_are_refused() -> Outcome {
     let got = place.server().start().run("python", &code);
     let got = got.success();
     assert!(got.starts_with("['EPERM', 'EPERM', 'EPERM'] ") && !got.ends_with(" EPERM"), "{got}");
+    Ok(())
+}
+
+/// Its owner could make every other run, and every program of the machine, wait for a file.
+fn nobody_takes_a_lease() -> Outcome {
+    let place = Place::new();
+    let code = "import errno, fcntl, os\n\
+        fd = os.open('f', os.O_CREAT | os.O_RDWR)\n\
+        folder = os.open('.', os.O_RDONLY)\n\
+        def lease(fd, command, argument):\n\
+        \x20   try: return fcntl.fcntl(fd, command, argument)\n\
+        \x20   except OSError as e: return errno.errorcode[e.errno]\n\
+        print(*[lease(fd, 1024, kind) for kind in (fcntl.F_RDLCK, fcntl.F_WRLCK, fcntl.F_UNLCK)])\n\
+        print(lease(fd, 1040, 0), lease(folder, 1040, 0))\n\
+        fcntl.fcntl(fd, fcntl.F_SETFD, fcntl.fcntl(fd, fcntl.F_GETFD))\n\
+        fcntl.fcntl(fd, fcntl.F_SETFL, fcntl.fcntl(fd, fcntl.F_GETFL) | os.O_NONBLOCK)\n\
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n\
+        fcntl.fcntl(os.pipe()[0], fcntl.F_SETPIPE_SZ, 4096)\n\
+        print(fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_UNLCK, fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 9) > 8)";
+    let reply = place.server().start().run("python", code);
+    assert_eq!(reply.success(), "EPERM EPERM EPERM\nEPERM EPERM\nTrue True");
     Ok(())
 }
 

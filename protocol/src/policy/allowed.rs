@@ -14,7 +14,7 @@ const fn allow_x86(names: &'static [&'static str], why: &'static str) -> Rule {
 pub(super) const RULES: &[Rule] = &[
     // Files.
     allow(
-        &["close", "close_range", "dup", "dup3", "fcntl", "flock", "pipe2"],
+        &["close", "close_range", "dup", "dup3", "flock", "pipe2"],
         "descriptors, pipes and file locks",
     ),
     allow_x86(&["dup2", "pipe"], "older forms of descriptor calls"),

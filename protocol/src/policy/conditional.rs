@@ -13,24 +13,6 @@ const SET_ID_BITS: u64 = 0o6000;
 /// architectures: without one of them the kernel ignores the mode of open and openat.
 const CREATING_FLAGS: u64 = 0o100 | 0o20_000_000;
 
-/// The type of a socket without `SOCK_NONBLOCK` and `SOCK_CLOEXEC`; the kernel's `SOCK_TYPE_MASK`.
-const SOCKET_TYPE: u64 = 0xf;
-
-const AF_UNIX: u64 = 1;
-const AF_INET: u64 = 2;
-const AF_INET6: u64 = 10;
-const AF_NETLINK: u64 = 16;
-const SOL_SOCKET: u64 = 1;
-/// The same on both architectures, as `SOL_SOCKET` is.
-const SO_ATTACH_FILTER: u64 = 26;
-const SO_ATTACH_REUSEPORT_CBPF: u64 = 51;
-const SOCK_STREAM: u64 = 1;
-const SOCK_DGRAM: u64 = 2;
-const SOCK_RAW: u64 = 3;
-const SOCK_SEQPACKET: u64 = 5;
-const IPPROTO_TCP: u64 = 6;
-const IPPROTO_UDP: u64 = 17;
-const NETLINK_ROUTE: u64 = 0;
 const RLIMIT_CORE: u64 = 4;
 
 /// Every resource of getrlimit(2) but `RLIMIT_CORE`. `RLIM_NLIMITS` is 16 since Linux 2.6.25.
@@ -44,18 +26,18 @@ const NEW_LISTENER: u64 = 1 << 3;
 const BTRFS_VOLUME_IOCTLS: u64 = 0x5000_9400;
 const IOCTL_FAMILY: u64 = 0xffff_ff00;
 
+/// Takes a lease on a file: its owner can, through a descriptor that only reads.
+const F_SETLEASE: u64 = 1024;
+/// The same since Linux 6.19, on folders too.
+const F_SETDELEG: u64 = 1040;
+
 const PRIO_PROCESS: u64 = 0;
 const PRIO_PGRP: u64 = 1;
 /// The sandbox's init, whatever the host calls it.
 const INIT: u64 = 1;
 
-const SOCKET_FILTERS: &str = "the kernel does not count a socket filter as the run's memory, and has room \
-     for so many translated ones on the whole machine; not reported, since libraries try it";
-
 const INIT_KEPT_RUNNING: &str =
     "an init that is never scheduled could not be killed, and would keep the sandbox";
-
-const FAMILY_INET: Condition = int(0, &[AF_INET, AF_INET6], "family is AF_INET or AF_INET6");
 
 const fn no_set_id(mode: u32) -> Condition {
     bits(mode, SET_ID_BITS, &[0], "mode has no set-user-id or set-group-id bit")
@@ -70,8 +52,6 @@ const FILE_MODES: &str =
 const SET_ID_REFUSED: &str = "a set-user-id file in the workspace would be one on the host";
 const CORE_PRETENDED: &str =
     "the limit that keeps core dumps off stays; a program that lowers it itself goes on";
-const SOCKET_REFUSED: &str =
-    "any other socket reaches kernel code that the sandbox's programs don't need";
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -294,101 +274,23 @@ pub(super) const RULES: &[Rule] = &[
         when: &[],
         why: "kernels before 6.8 snapshot the whole subvolume that the workspace lies in",
     },
-    // Sockets.
     Rule {
-        names: &["socket"],
-        arch: None,
-        action: Action::Allow,
-        when: &[
-            int(0, &[AF_UNIX], "family is AF_UNIX"),
-            bits(
-                1,
-                SOCKET_TYPE,
-                &[SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET],
-                "type is SOCK_STREAM, SOCK_DGRAM or SOCK_SEQPACKET",
-            ),
-        ],
-        why: "local sockets (the kernel accepts no protocol but the default)",
-    },
-    Rule {
-        names: &["socket"],
-        arch: None,
-        action: Action::Allow,
-        when: &[
-            FAMILY_INET,
-            bits(1, SOCKET_TYPE, &[SOCK_STREAM], "type is SOCK_STREAM"),
-            int(2, &[0, IPPROTO_TCP], "protocol is the default or TCP"),
-        ],
-        why: "TCP on the sandbox's loopback",
-    },
-    Rule {
-        names: &["socket"],
-        arch: None,
-        action: Action::Allow,
-        when: &[
-            FAMILY_INET,
-            bits(1, SOCKET_TYPE, &[SOCK_DGRAM], "type is SOCK_DGRAM"),
-            int(2, &[0, IPPROTO_UDP], "protocol is the default or UDP"),
-        ],
-        why: "UDP on the sandbox's loopback",
-    },
-    Rule {
-        names: &["socket"],
-        arch: None,
-        action: Action::Allow,
-        when: &[
-            int(0, &[AF_NETLINK], "family is AF_NETLINK"),
-            bits(1, SOCKET_TYPE, &[SOCK_RAW, SOCK_DGRAM], "type is SOCK_RAW or SOCK_DGRAM"),
-            int(2, &[NETLINK_ROUTE], "protocol is NETLINK_ROUTE"),
-        ],
-        why: "libc reads the network interfaces through it",
-    },
-    Rule {
-        names: &["socketpair"],
-        arch: None,
-        action: Action::Allow,
-        when: &[int(0, &[AF_UNIX], "family is AF_UNIX")],
-        why: "pairs of connected local sockets",
-    },
-    Rule {
-        names: &["setsockopt"],
+        names: &["fcntl"],
         arch: None,
         action: Action::Allow,
         when: &[Condition {
             arg: 1,
             mask: 0xffff_ffff,
-            test: Test::NoneOf(&[SOL_SOCKET]),
-            meaning: "level is a protocol's",
+            test: Test::NoneOf(&[F_SETLEASE, F_SETDELEG]),
+            meaning: "command takes no lease",
         }],
-        why: "options of a protocol",
+        why: "flags, locks and copies of descriptors",
     },
     Rule {
-        names: &["setsockopt"],
-        arch: None,
-        action: Action::Allow,
-        when: &[
-            int(1, &[SOL_SOCKET], "level is the socket itself"),
-            Condition {
-                arg: 2,
-                mask: 0xffff_ffff,
-                test: Test::NoneOf(&[SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF]),
-                meaning: "option attaches no filter",
-            },
-        ],
-        why: "options of a socket; other filters need a program of bpf, which is refused",
-    },
-    Rule {
-        names: &["setsockopt"],
+        names: &["fcntl"],
         arch: None,
         action: Action::Refuse,
         when: &[],
-        why: SOCKET_FILTERS,
-    },
-    Rule {
-        names: &["socket", "socketpair"],
-        arch: None,
-        action: Action::Report,
-        when: &[],
-        why: SOCKET_REFUSED,
+        why: "whoever opens a file under a lease waits for its holder, outside of the sandbox and in others too",
     },
 ];

@@ -79,6 +79,13 @@ pub const DEVIATIONS: &[Deviation] = &[
               and with it files that the sandbox does not show",
     },
     Deviation {
+        names: &["fcntl"],
+        docker: "any command",
+        here: "F_SETLEASE and F_SETDELEG fail with EPERM",
+        why: "images and the workspace belong to the user who runs the server: under a lease of one \
+              run, every other run and every program that opens the file waits, 45 s each time",
+    },
+    Deviation {
         names: &["setsockopt"],
         docker: "any option",
         here: "SO_ATTACH_FILTER and SO_ATTACH_REUSEPORT_CBPF fail with EPERM",
