@@ -3,7 +3,7 @@
 
 use super::mounter::{BYTES_PER_INODE, Mounter, open_source, open_within};
 use crate::plan::{Entry, EntryKind, Folder, RootPlan, Workspace};
-use crate::sys::mount::Attributes;
+use crate::sys::mount::{Attributes, clone_tree};
 use nix::errno::Errno;
 use nix::sys::stat::fstat;
 use protocol::environment::BYTECODE;
@@ -23,17 +23,25 @@ pub fn mount(world: &mut Mounter, root: &RootPlan) -> nix::Result<()> {
     Ok(())
 }
 
-/// Shows compiled python modules. A tree that was exchanged meanwhile is left out: without it the same
-/// programs run, only slower.
+/// Shows compiled python modules. A tree that was exchanged meanwhile or cannot be had, such as one with
+/// mounts below it, is left out: without it the same programs run, only slower. From there on a failure is
+/// the sandbox's own and refuses it.
 fn mount_bytecode(world: &mut Mounter, tree: &Folder) -> nix::Result<()> {
     let target = Path::new(BYTECODE.trim_start_matches('/'));
-    let Ok(folder) = open_source(&tree.path) else { return Ok(()) };
+    let Ok(cloned) = clone_bytecode(tree) else { return Ok(()) };
+    world.folder(target)?;
+    world.restrict(cloned.as_fd(), target, Attributes::READ_ONLY, false)?;
+    world.attach(cloned.as_fd(), target)
+}
+
+/// A clone of the tree that is attached nowhere yet.
+fn clone_bytecode(tree: &Folder) -> nix::Result<OwnedFd> {
+    let folder = open_source(&tree.path)?;
     let status = fstat(&folder)?;
     if (status.st_dev, status.st_ino) != tree.identity {
-        return Ok(());
+        return Err(Errno::ESTALE);
     }
-    world.folder(target)?;
-    world.clone(folder.as_fd(), Path::new(""), target, Attributes::READ_ONLY, false)
+    clone_tree(folder.as_fd(), "", false)
 }
 
 /// Where entries are taken over from.
