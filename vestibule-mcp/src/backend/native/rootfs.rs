@@ -32,16 +32,21 @@ impl Images {
         }
     }
 
+    /// The image of a language, and the name of its setting.
+    fn of(&self, language: Language) -> (&ImageReference, &'static str) {
+        match language {
+            Language::Python | Language::Bash => (&self.python, table::IMAGE_PYTHON.name),
+            Language::Node => (&self.node, table::IMAGE_NODE.name),
+        }
+    }
+
     /// Gives a sandbox the root file system that `language` runs in. Looked up each time: what `setup`
     /// has put there since counts without a restart.
     ///
     /// # Errors
     /// A refusal if an image is wanted and not there, or there and not usable.
     pub fn choose(&self, sandbox: &Sandbox, language: Language) -> Result<Chosen<'_>, Refusal> {
-        let (image, setting) = match language {
-            Language::Python | Language::Bash => (&self.python, &table::IMAGE_PYTHON),
-            Language::Node => (&self.node, &table::IMAGE_NODE),
-        };
+        let (image, setting) = self.of(language);
         let found = match self.choice {
             RootfsChoice::Host => None,
             RootfsChoice::Auto | RootfsChoice::Image => self.store.find(image)?,
@@ -50,7 +55,7 @@ impl Images {
             Some(found) => {
                 Ok(Chosen { sandbox: in_image(sandbox, found, language), image: Some(image) })
             }
-            None if self.choice == RootfsChoice::Image => Err(self.missing(image, setting.name)),
+            None if self.choice == RootfsChoice::Image => Err(self.missing(image, setting)),
             None => Ok(Chosen { sandbox: sandbox.clone(), image: None }),
         }
     }
@@ -81,10 +86,7 @@ impl Images {
                 (
                     format!(
                         "set {} to an image that has {program} on its PATH",
-                        match language {
-                            Language::Node => table::IMAGE_NODE.name,
-                            Language::Python | Language::Bash => table::IMAGE_PYTHON.name,
-                        }
+                        self.of(language).1
                     ),
                     Retry::AfterRestart,
                 )
