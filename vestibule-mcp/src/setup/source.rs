@@ -22,6 +22,57 @@ pub trait Source {
     /// # Errors
     /// [`SourceError`].
     fn blob(&self, blob: &Descriptor, offset: u64) -> Result<Opened, SourceError>;
+
+    /// Who is to be asked where its bytes are wrong.
+    fn origin(&self) -> Origin;
+}
+
+/// What a place is, for a person whom it has let down.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Origin {
+    /// A registry, perhaps through a mirror or a proxy.
+    Network,
+    /// A file or a folder of this name, escaped for display.
+    File(String),
+}
+
+impl Origin {
+    /// What is the matter where the bytes are not what their digest says, as the end of a sentence.
+    pub fn suspicion(&self) -> String {
+        match self {
+            Origin::Network => "it was tampered with or broken on the way".to_owned(),
+            Origin::File(name) => format!("{name} is damaged, or was tampered with"),
+        }
+    }
+
+    /// What to do about that, as one clause without a full stop.
+    pub fn fix(&self) -> String {
+        match self {
+            Origin::Network => {
+                "try again, and if it stays so, ask whoever runs the registry, mirror or proxy"
+                    .to_owned()
+            }
+            Origin::File(name) => {
+                format!("copy {name} again from where it was made, or make it anew")
+            }
+        }
+    }
+
+    /// Bytes that end too early.
+    pub fn broken(&self, why: &str) -> SourceError {
+        match self {
+            Origin::Network => SourceError {
+                what: format!("the transfer broke off ({why})"),
+                fix: "check the network, and run it again: what has come already is kept".to_owned(),
+                again: Again::Soon,
+            },
+            Origin::File(name) => SourceError {
+                what: format!("{name} cannot be read to its end ({why})"),
+                fix: self.fix(),
+                again: Again::Never,
+            },
+        }
+    }
 }
 
 /// A blob that is being read.

@@ -1,7 +1,7 @@
 //! Blobs: into a file, resumed, and named only when they are whole.
 
 use super::part::{self, CHUNK, Part};
-use super::{FetchError, Retry, again, broken};
+use super::{FetchError, Retry, again};
 use crate::setup::oci::Descriptor;
 use crate::setup::progress::Progress;
 use crate::setup::registry::body_error;
@@ -60,7 +60,8 @@ pub fn blob(
         }
         if second {
             part.discard();
-            return Err(FetchError::Digest { expected: blob.digest.clone(), got });
+            let (origin, expected) = (source.origin(), blob.digest.clone());
+            return Err(FetchError::Digest { origin, expected, got });
         }
         // What an earlier run left may have been wrong, or a cache on the way.
         second = true;
@@ -133,9 +134,10 @@ fn attempt(
         part.clear(blob)?;
         progress.at(before);
         if opened.offset != 0 {
-            return Err(FetchError::Source(broken("it started in the middle")));
+            return Err(FetchError::Source(source.origin().broken("it started in the middle")));
         }
     }
+    let broken = |why: &str| FetchError::Source(source.origin().broken(why));
     let mut bytes = opened.bytes;
     let mut buffer = vec![0; CHUNK];
     loop {
@@ -145,10 +147,11 @@ fn attempt(
         match bytes.read(buffer.get_mut(..room).unwrap_or_default()) {
             Ok(count) if count as u64 > missing => {
                 let (digest, size) = (blob.digest.clone(), blob.size);
-                return Err(FetchError::Size { digest, size, difference: "longer" });
+                let origin = source.origin();
+                return Err(FetchError::Size { origin, digest, size, difference: "longer" });
             }
             Ok(0) if missing == 0 => return Ok(()),
-            Ok(0) => return Err(FetchError::Source(broken("it ended too early"))),
+            Ok(0) => return Err(broken("it ended too early")),
             Ok(count) => {
                 part.append(buffer.get(..count).unwrap_or_default())?;
                 progress.loaded(count as u64);
@@ -156,7 +159,7 @@ fn attempt(
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // All of it is here: how the connection ends does not matter.
             Err(_) if missing == 0 => return Ok(()),
-            Err(error) => return Err(FetchError::Source(broken(&body_error(&error)))),
+            Err(error) => return Err(broken(&body_error(&error))),
         }
     }
 }

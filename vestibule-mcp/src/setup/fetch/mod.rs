@@ -10,7 +10,7 @@ pub use blob::blob;
 
 use super::oci::Descriptor;
 use super::progress::Progress;
-use super::source::{Again, DOCUMENT_MAX, Source, SourceError};
+use super::source::{Again, DOCUMENT_MAX, Origin, Source, SourceError};
 use crate::escape;
 use crate::store::digest::Digest;
 use std::io::{self, Read};
@@ -50,19 +50,20 @@ pub enum FetchError {
     #[error("{0}")]
     Source(SourceError),
     /// It is not what was asked for.
-    #[error("what came as {expected} is {got}: it was tampered with or broken on the way")]
+    #[error("what came as {expected} is {got}: {}", origin.suspicion())]
     Digest {
+        /// Where it came from.
+        origin: Origin,
         /// What was asked for.
         expected: Digest,
         /// What came.
         got: Digest,
     },
     /// It has another size than its descriptor says.
-    #[error(
-        "what came as {digest} is {difference} than its {size} bytes: it was tampered with or broken \
-         on the way"
-    )]
+    #[error("what came as {digest} is {difference} than its {size} bytes: {}", origin.suspicion())]
     Size {
+        /// Where it came from.
+        origin: Origin,
         /// What was asked for.
         digest: Digest,
         /// How many bytes it has.
@@ -99,10 +100,7 @@ impl FetchError {
     pub fn fix(&self) -> String {
         match self {
             FetchError::Source(error) => error.fix.clone(),
-            FetchError::Digest { .. } | FetchError::Size { .. } => {
-                "try again, and if it stays so, ask whoever runs the registry, mirror or proxy"
-                    .to_owned()
-            }
+            FetchError::Digest { origin, .. } | FetchError::Size { origin, .. } => origin.fix(),
             FetchError::Large { .. } => {
                 "check the image's name: this is no image that can be used".to_owned()
             }
@@ -176,12 +174,14 @@ pub fn document(
         && bytes.len() as u64 != size
     {
         let difference = if (bytes.len() as u64) < size { "shorter" } else { "longer" };
-        return Err(FetchError::Size { digest: digest.clone(), size, difference });
+        let (origin, digest) = (source.origin(), digest.clone());
+        return Err(FetchError::Size { origin, digest, size, difference });
     }
     if !digest.names(&bytes) {
         let mut hasher = digest.hasher();
         hasher.update(&bytes);
-        return Err(FetchError::Digest { expected: digest.clone(), got: hasher.finish() });
+        let (origin, expected) = (source.origin(), digest.clone());
+        return Err(FetchError::Digest { origin, expected, got: hasher.finish() });
     }
     Ok(bytes)
 }
@@ -191,17 +191,9 @@ fn small_blob(source: &dyn Source, blob: &Descriptor) -> Result<Vec<u8>, SourceE
     let opened = source.blob(blob, 0)?;
     let mut bytes = Vec::new();
     match opened.bytes.take(blob.size + 1).read_to_end(&mut bytes) {
-        Ok(_) if (bytes.len() as u64) < blob.size => Err(broken("it ended too early")),
+        Ok(_) if (bytes.len() as u64) < blob.size => Err(source.origin().broken("it ended too early")),
         Ok(_) => Ok(bytes),
-        Err(error) => Err(broken(&super::registry::body_error(&error))),
-    }
-}
-
-fn broken(why: &str) -> SourceError {
-    SourceError {
-        what: format!("the transfer broke off ({why})"),
-        fix: "check the network, and run it again: what has come already is kept".to_owned(),
-        again: Again::Soon,
+        Err(error) => Err(source.origin().broken(&super::registry::body_error(&error))),
     }
 }
 

@@ -306,7 +306,7 @@ fn a_document_is_what_its_digest_names_or_an_error() {
     for wanted in [Wanted::Pinned(&digest), Wanted::Configuration(&named)] {
         let error = get(&tampered, wanted).unwrap_err();
         assert!(
-            matches!(&error, FetchError::Digest { expected, got }
+            matches!(&error, FetchError::Digest { expected, got, .. }
             if *expected == digest && *got == Digest::of(&TEXT.to_ascii_uppercase())),
             "{error}"
         );

@@ -7,7 +7,7 @@ mod archive;
 mod classic;
 
 use super::oci::Descriptor;
-use super::source::{Again, DOCUMENT_MAX, Opened, Source, SourceError};
+use super::source::{Again, DOCUMENT_MAX, Opened, Origin, Source, SourceError};
 use crate::config::ImageReference;
 use crate::escape::for_display;
 use crate::store::digest::Digest;
@@ -124,6 +124,10 @@ impl Source for FromFile {
             }
             Err(error) => Err(unreadable(&self.path, &error)),
         }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::File(shown(&self.path))
     }
 
     fn blob(&self, blob: &Descriptor, offset: u64) -> Result<Opened, SourceError> {

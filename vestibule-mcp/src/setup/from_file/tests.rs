@@ -242,3 +242,27 @@ fn nothing_but_plain_files_of_a_folder_is_read() {
         source.manifest(None).unwrap_err();
     }
 }
+
+#[test]
+fn a_part_that_is_not_what_its_digest_names_is_blamed_on_the_file() {
+    use crate::setup::fetch::{FetchError, Retry, Wanted, blob, document};
+    use crate::setup::progress::Progress;
+    let (folder, digest) = layout("parts");
+    folder.write(&blob_name(&digest), &[b'x'; 28]);
+    let path = folder.archive("tar");
+    let wanted = descriptor(&digest, 28);
+    let source = FromFile::open(&path, &image("one")).unwrap();
+    let mut progress = Progress::new(io::sink(), false);
+    let downloads = Folder::new("parts-downloads");
+    let retry = Retry::default();
+    let layer = blob(&source, &wanted, &downloads.0, &retry, &mut progress).unwrap_err();
+    let configuration = Wanted::Configuration(&wanted);
+    let configuration = document(&source, configuration, &retry, &mut progress).unwrap_err();
+    for error in [layer, configuration] {
+        assert!(matches!(error, FetchError::Digest { .. }), "{error}");
+        let (what, fix) = (error.to_string(), error.fix());
+        let name = shown(&path);
+        assert!(what.contains(&format!("{name} is damaged")), "{what}");
+        assert!(fix.contains(&name) && !fix.contains("registry"), "{fix}");
+    }
+}

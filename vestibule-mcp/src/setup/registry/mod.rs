@@ -24,7 +24,7 @@ pub use reference::Reference;
 pub use transport::body_error;
 
 use super::oci::{Descriptor, MANIFEST_TYPES};
-use super::source::{Again, DOCUMENT_MAX, Opened, Source, SourceError};
+use super::source::{Again, DOCUMENT_MAX, Opened, Origin, Source, SourceError};
 use crate::config::{ImageReference, is_loopback};
 use crate::escape;
 use crate::store::digest::Digest;
@@ -180,6 +180,10 @@ impl Source for Registry {
             200 => answer.document(DOCUMENT_MAX),
             _ => Err(refusal::of(answer, &asked)),
         }
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::Network
     }
 
     fn blob(&self, blob: &Descriptor, offset: u64) -> Result<Opened, SourceError> {
