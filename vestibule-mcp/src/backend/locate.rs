@@ -1,6 +1,7 @@
 //! Where `vestibule-jail` is. Never looked for on `PATH`: what isolates code must not be a matter of
 //! who wrote the environment last.
 
+use crate::config::ENVIRONMENT;
 use crate::escape;
 use protocol::{Cause, Refusal, Retry};
 use std::path::{Path, PathBuf};
@@ -41,9 +42,7 @@ fn set_but_missing(path: &Path) -> Refusal {
     Refusal {
         what: format!("VESTIBULE_JAIL is {}, where no file is", shown(path)),
         cause: Cause::Other,
-        fix: "set it to the path of vestibule-jail, or remove it where your MCP client sets this \
-              server's environment"
-            .to_owned(),
+        fix: format!("set it to the path of vestibule-jail, or remove it {ENVIRONMENT}"),
         retry: Retry::AfterRestart,
         at: None,
     }

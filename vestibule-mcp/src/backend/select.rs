@@ -24,6 +24,9 @@ pub struct Selector {
     learnt: Mutex<HashMap<Language, Learnt>>,
 }
 
+/// What follows the fix of one backend of several, where it takes a restart.
+pub const THEN_RESTART: &str = ", then restart your MCP client";
+
 /// What the last call in a language taught.
 #[derive(Clone)]
 enum Learnt {
@@ -226,7 +229,7 @@ pub fn merge(what: impl Display, mut refusals: Vec<(&'static str, Refusal)>) -> 
         .map(|(name, refusal)| {
             let at = refusal.at.map(|at| format!(" ({at})")).unwrap_or_default();
             let then = match refusal.retry {
-                Retry::AfterRestart => ", then restart your MCP client",
+                Retry::AfterRestart => THEN_RESTART,
                 Retry::Now | Retry::AfterFix | Retry::AfterFixOrRestart => "",
             };
             format!("{name}: {}{at}. Fix: {}{then}", refusal.what, refusal.fix)

@@ -20,7 +20,7 @@ mod tests;
 mod unpacked;
 mod versions;
 
-use crate::cli::say;
+use crate::cli::{for_terminal, say};
 use crate::config::Config;
 use crate::run::{pipeline, privileges};
 use page::{Group, Page};
@@ -70,7 +70,7 @@ impl Check {
     fn missing(name: &str, refusal: &Refusal) -> Check {
         let at = refusal.at.map(|at| format!(" ({at})")).unwrap_or_default();
         let detail = format!("{}{at}", refusal.what);
-        Check { fix: Some(refusal.fix.clone()), ..Check::new(name, State::Missing, detail) }
+        Check { fix: Some(for_terminal(&refusal.fix)), ..Check::new(name, State::Missing, detail) }
     }
 
     /// The check of something that is refused or is as `detail` says.

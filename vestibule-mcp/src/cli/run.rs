@@ -1,7 +1,7 @@
 //! `vestibule-mcp run`: one run, for people and scripts.
 
-use super::say;
 use super::screen::Screen;
+use super::{say, told};
 use crate::config::Config;
 use crate::engine::{Call, Client, Engine, Progress};
 use crate::escape::for_display;
@@ -117,7 +117,7 @@ fn conclude(result: Result<Report, NotRun>) -> i32 {
             exit_code(&report)
         }
         Err(NotRun::Blocked(refusal)) => {
-            say(format_args!("Blocked: {refusal}"));
+            say(format_args!("Blocked: {}", told(&refusal)));
             REFUSED
         }
         Err(NotRun::Stopped) => {

@@ -4,7 +4,7 @@ mod engines;
 #[cfg(target_os = "linux")]
 mod native;
 
-use super::say;
+use super::{say, told};
 use crate::backend::select::{NotPrepared, Selector};
 #[cfg(target_os = "linux")]
 use crate::config::RootfsChoice;
@@ -64,7 +64,7 @@ pub async fn run(config: Config, arguments: Arguments) -> i32 {
             return 0;
         }
         Err(Stopped::Blocked(refusal)) => {
-            print(format_args!("Blocked: {}", refusal.without_retry()));
+            print(format_args!("Blocked: {}", told(&refusal)));
         }
         Err(Stopped::Signal(name)) => {
             print(format_args!("setup: it was stopped by {name}. Fix: run it again."));
@@ -209,7 +209,7 @@ async fn probe(
                 }
             }
             Err(NotPrepared::Blocked(refusal) | NotPrepared::Broke { refusal, .. }) => {
-                say(format_args!("{language}: Blocked: {}", refusal.without_retry()));
+                say(format_args!("{language}: Blocked: {}", told(&refusal)));
                 blocked.get_or_insert(refusal);
             }
         }

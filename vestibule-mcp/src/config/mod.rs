@@ -27,6 +27,9 @@ const BUS_VARIABLES: [&str; 2] = ["XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"]
 /// The folder below `~/.vestibule` where the scripts of containers lie while they run.
 pub const SCRIPTS: &str = "run";
 
+/// Where a client's user changes a setting, as the end of a fix.
+pub const ENVIRONMENT: &str = "where your MCP client sets this server's environment";
+
 /// Every setting, as typed values. A setting that is invalid keeps its default here and is named in
 /// [`problems`](Config::problems); while there are any, every call is refused.
 #[derive(Clone, Debug)]
@@ -195,10 +198,7 @@ impl Config {
         Err(Refusal {
             what: problems.join(". "),
             cause: Cause::Request,
-            fix: format!(
-                "{} where your MCP client sets this server's environment",
-                fixes.join(", and ")
-            ),
+            fix: format!("{} {ENVIRONMENT}", fixes.join(", and ")),
             retry: Retry::AfterRestart,
             at: None,
         })

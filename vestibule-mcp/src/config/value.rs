@@ -186,7 +186,7 @@ impl Problem {
         match self {
             Problem::Setting { expected, .. } => format!("set it to {expected}, or remove it"),
             Problem::NoHome { .. } => {
-                format!("set {HOME} where your MCP client sets this server's environment")
+                format!("set {HOME} {}", super::ENVIRONMENT)
             }
         }
     }

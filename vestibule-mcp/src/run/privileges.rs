@@ -12,16 +12,14 @@ enum Finding {
     Unknown(String),
 }
 
+/// What to do about privileges, for a client's user.
+pub const AS_USER: &str =
+    "start your MCP client, and with it this server, as an ordinary user without capabilities";
+
 impl From<Finding> for Refusal {
     fn from(finding: Finding) -> Refusal {
         let (what, cause, fix, retry) = match finding {
-            Finding::Privileged(what) => (
-                what,
-                Cause::Privileged,
-                "start your MCP client, and with it this server, as an ordinary user without \
-                 capabilities",
-                Retry::AfterRestart,
-            ),
+            Finding::Privileged(what) => (what, Cause::Privileged, AS_USER, Retry::AfterRestart),
             Finding::Unknown(why) => (
                 format!("{why}, so root cannot be ruled out"),
                 Cause::Other,

@@ -63,7 +63,8 @@ impl Origin {
         match self {
             Origin::Network => SourceError {
                 what: format!("the transfer broke off ({why})"),
-                fix: "check the network, and run it again: what has come already is kept".to_owned(),
+                fix: "check the network, and run it again: what has come already is kept"
+                    .to_owned(),
                 again: Again::Soon,
             },
             Origin::File(name) => SourceError {

@@ -3,6 +3,7 @@
 
 use super::State;
 use crate::backend::choice::Choice;
+use crate::cli::for_terminal;
 use protocol::{Isolation, Language, Level, Refusal};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -133,7 +134,7 @@ impl Row {
         let reason = |Refused { check, refusal }: &Refused| Reason {
             check: check.clone(),
             what: refusal.what.clone(),
-            fix: refusal.fix.clone(),
+            fix: for_terminal(&refusal.fix),
         };
         Row {
             language: language.to_string(),

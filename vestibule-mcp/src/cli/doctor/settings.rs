@@ -1,6 +1,7 @@
 //! The settings: what is wrong with them, and which are not as they would be by themselves.
 
 use super::{Check, State};
+use crate::cli::for_terminal;
 use crate::config::{Changed, Config, Problem};
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +23,7 @@ pub fn checks(config: &Config) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     for problem in &config.problems {
         checks.push(Check {
-            fix: Some(problem.fix()),
+            fix: Some(for_terminal(&problem.fix())),
             ..Check::new("settings", State::Missing, problem.to_string())
         });
     }

@@ -3,7 +3,7 @@
 use super::{Arguments, Stopped, no_signals, refuse_files};
 use crate::backend::container::{Container, NotPulled};
 use crate::backend::select::merge;
-use crate::cli::say;
+use crate::cli::{say, told};
 use crate::config::Config;
 use crate::signals::Signals;
 use protocol::{Cause, Refusal};
@@ -20,7 +20,7 @@ pub async fn pull(
     native: Option<Refusal>,
 ) -> Result<Signals, Stopped> {
     if let Some(refusal) = &native {
-        say(format_args!("no native sandbox here: {}", refusal.without_retry()));
+        say(format_args!("no native sandbox here: {}", told(refusal)));
     }
     refuse_files(arguments, "the images are a container engine's to keep", &load(config))?;
     if config.registry_mirror.is_some() {
@@ -36,7 +36,7 @@ pub async fn pull(
             Ok(()) => return Ok(signals),
             Err(NotPulled::Stopped(signal)) => return Err(Stopped::Signal(signal)),
             Err(NotPulled::Refused(refusal)) => {
-                say(format_args!("{}: {}", engine.name(), refusal.without_retry()));
+                say(format_args!("{}: {}", engine.name(), told(&refusal)));
                 answered |= refusal.cause == Cause::Image;
                 refusals.push((engine.name(), refusal));
             }

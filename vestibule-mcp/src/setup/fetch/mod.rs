@@ -191,7 +191,9 @@ fn small_blob(source: &dyn Source, blob: &Descriptor) -> Result<Vec<u8>, SourceE
     let opened = source.blob(blob, 0)?;
     let mut bytes = Vec::new();
     match opened.bytes.take(blob.size + 1).read_to_end(&mut bytes) {
-        Ok(_) if (bytes.len() as u64) < blob.size => Err(source.origin().broken("it ended too early")),
+        Ok(_) if (bytes.len() as u64) < blob.size => {
+            Err(source.origin().broken("it ended too early"))
+        }
         Ok(_) => Ok(bytes),
         Err(error) => Err(source.origin().broken(&super::registry::body_error(&error))),
     }
