@@ -167,7 +167,7 @@ steps! {
     VerifyGuest "verify-guest" Guest "any":
         "Reads `/proc/self/status` back: five empty capability sets, `no_new_privs`, filter mode. The guest does not start unless all of it is true.";
     ResetSignals "reset-signals" Guest "any":
-        "An empty mask, and the default disposition for each signal that is ignored: Rust ignores SIGPIPE, whoever started the jail may have ignored others, and an exec'ed program would inherit that.";
+        "An empty mask, and the default disposition for each signal that is ignored: the jail itself ignores SIGPIPE and SIGXFSZ, whoever started the jail may have ignored others, and an exec'ed program would inherit that.";
     Exec "exec" Guest "5.9":
         "Marks every descriptor but 0 to 2 close-on-exec and executes the interpreter.";
 }

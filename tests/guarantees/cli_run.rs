@@ -16,6 +16,7 @@ tests::tests![
     escapes_are_neutralised_on_a_terminal,
     an_interrupt_ends_the_run,
     wrong_usage_is_2,
+    a_limit_of_files_ends_nothing,
 ];
 
 fn command(place: &Place, arguments: &[&str]) -> Command {
@@ -147,5 +148,21 @@ fn wrong_usage_is_2() -> Outcome {
         let ran = command(&place, arguments).stdin(Stdio::null()).output().expect("it starts");
         assert_eq!(ran.status.code(), Some(2), "{arguments:?}: {}", text(&ran.stderr));
     }
+    Ok(())
+}
+
+fn a_limit_of_files_ends_nothing() -> Outcome {
+    host::program("/usr/bin/prlimit", "util-linux")?;
+    let place = Place::new();
+    let code = place.file("program.sh", "echo ran");
+    let server = programs().server();
+    let mut command = place.command("/usr/bin/prlimit");
+    // Room for one of the two records of a call.
+    command.arg("--fsize=700").arg(server).args(["run", "bash"]).arg(code).stdin(Stdio::null());
+    let ran = command.output().expect("prlimit starts");
+    let said = text(&ran.stderr);
+    assert_eq!((ran.status.code(), text(&ran.stdout).as_str()), (Some(0), "ran\n"), "{said}");
+    assert!(said.contains("audit: not recorded (File too large: see `ulimit -f`)"), "{said}");
+    place.assert_nothing_left();
     Ok(())
 }

@@ -8,6 +8,7 @@ use vestibule_mcp::backend::container::heirs;
 use vestibule_mcp::cli::{audit, doctor, run, say, setup};
 use vestibule_mcp::config::Config;
 use vestibule_mcp::escape::text_for_display;
+use vestibule_mcp::signals::outlive_file_limit;
 use vestibule_mcp::{logging, serve};
 
 /// The exit code of a command that could not do its work.
@@ -91,6 +92,7 @@ fn main() {
 fn carry_out(command: Option<Command>, config: Config) -> io::Result<i32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        outlive_file_limit()?;
         let code = match command {
             None => serve::serve(config).await,
             Some(Command::Run(arguments)) => run::run(config, arguments).await,

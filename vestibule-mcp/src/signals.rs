@@ -20,6 +20,22 @@ impl Signals {
     }
 }
 
+/// Has a write beyond the limit of a file's size (`ulimit -f`) fail, in place of ending the process without
+/// a word. By a handler, since what the process starts would inherit that the signal is ignored.
+///
+/// # Errors
+/// When the system refuses a handler.
+pub fn outlive_file_limit() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        // The handler stays; nobody has to listen.
+        signal(SignalKind::from_raw(nix::libc::SIGXFSZ)).map(drop)
+    }
+    #[cfg(not(unix))]
+    Ok(())
+}
+
 #[cfg(unix)]
 mod platform {
     use std::io;

@@ -52,6 +52,19 @@ def inodes():
     full(image, "size=64m,nr_inodes=300", "no space", "df -i")
 
 
+@proves("files-with-a-limit", 10)
+def limited():
+    """A limit of a file's size ends nothing without a word: while a blob comes, and while it is unpacked."""
+    # The blob of the first is larger than it may be; that of the second is small, and its file is not.
+    for content, media in ((NOISE, "plain"), (bytes(4 << 20), "gzip")):
+        layer = oci.layer(tars.layer([tars.file("large", content)]), media)
+        with front() as registry, Home(IMAGE_NODE=STAND.tiny_node) as place:
+            image = oci.for_both(oci.image([layer]))
+            through = ["prlimit", f"--fsize={2 << 20}"]
+            place.setup(IMAGE_PYTHON=registry.pin(image), through=through).is_error("ulimit -f")
+            expect(not place.has(image), "an image all the same")
+
+
 @proves("disk-with-room-again", 10, 12)
 def again():
     """After the disk was full, the same command works once there is room."""

@@ -103,9 +103,10 @@ class Home:
                 made[name[1:] if name.startswith("_") else "VESTIBULE_" + name] = str(value)
         return made
 
-    def start(self, *arguments, **settings):
+    def start(self, *arguments, through=(), **settings):
+        """Starts the program, perhaps through another one that starts it in its turn."""
         process = subprocess.Popen(
-            [*AS_USER, PROGRAM, *arguments],
+            [*AS_USER, *through, PROGRAM, *arguments],
             env=self.environment(**settings),
             cwd="/",
             stdin=subprocess.DEVNULL,

@@ -10,14 +10,17 @@ use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Ignores SIGPIPE, so that a closed pipe is an error of `write(2)`, and opens those of the three
+/// Ignores SIGPIPE and SIGXFSZ, so that a closed pipe and a file at its limit of size (`ulimit -f`) are
+/// errors of `write(2)`, and opens those of the three
 /// standard descriptors that are closed: the next file to be opened would take their numbers.
 ///
 /// # Errors
 /// The errno of `fcntl(2)` or `open(2)`.
 pub fn settle() -> nix::Result<()> {
-    // SAFETY: no handler is installed.
-    Errno::result(unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) } as isize)?;
+    for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+        // SAFETY: no handler is installed.
+        Errno::result(unsafe { libc::signal(signal, libc::SIG_IGN) } as isize)?;
+    }
     for number in 0..3 {
         // SAFETY: only asks whether the descriptor is open; nobody owns or closes it meanwhile.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };

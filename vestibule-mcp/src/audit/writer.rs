@@ -91,7 +91,11 @@ fn start(folder: &std::path::Path) -> Result<SyncSender<Job>, String> {
 /// What went wrong, without the number.
 fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    match error.kind() {
+        std::io::ErrorKind::FileTooLarge => format!("{text}: see `ulimit -f`"),
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

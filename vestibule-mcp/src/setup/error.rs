@@ -3,6 +3,9 @@
 use std::io;
 use std::path::Path;
 
+/// What to do where a file may not become as large as it must.
+pub const FILE_LIMIT: &str = "raise the limit of a file's size (`ulimit -f`) and try again";
+
 /// Why an image is not there. Both parts are escaped for display.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{what}. Fix: {fix}.")]
@@ -23,6 +26,7 @@ impl SetupError {
     pub fn of_file(deed: &str, path: &Path, error: &io::Error) -> SetupError {
         let path = crate::backend::locate::shown(path);
         let fix = match error.kind() {
+            io::ErrorKind::FileTooLarge => FILE_LIMIT,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "free space there, or set VESTIBULE_ROOTFS_DIR to a folder on another disk"
             }
@@ -55,5 +59,18 @@ of_parts!(
 impl From<super::source::SourceError> for SetupError {
     fn from(error: super::source::SourceError) -> SetupError {
         SetupError { what: error.what, fix: error.fix }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_files_is_told_from_a_disk_that_is_full() {
+        let fix =
+            |kind: io::ErrorKind| SetupError::of_file("written", Path::new("/x"), &kind.into()).fix;
+        assert!(fix(io::ErrorKind::FileTooLarge).contains("`ulimit -f`"));
+        assert!(fix(io::ErrorKind::StorageFull).contains("free space"));
     }
 }

@@ -61,7 +61,7 @@ fn write_within(
             return Err(InventoryError::Long(limit));
         }
         hasher.update(text.as_bytes());
-        out.write_all(text.as_bytes()).map_err(|error| InventoryError::Write(error.to_string()))
+        out.write_all(text.as_bytes()).map_err(|error| InventoryError::write(&error))
     };
     put(line::VERSION)?;
     let mut totals = Totals::default();
@@ -73,7 +73,7 @@ fn write_within(
     }
     let last = format!("{} {}\n", line::totals(&totals), hasher.finish());
     let written = out.write_all(last.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| InventoryError::Write(error.to_string()))?;
+    written.map_err(|error| InventoryError::write(&error))?;
     Ok(totals)
 }
 

@@ -8,6 +8,7 @@ mod tests;
 
 pub use blob::blob;
 
+use super::error::FILE_LIMIT;
 use super::oci::Descriptor;
 use super::progress::Progress;
 use super::source::{Again, DOCUMENT_MAX, Origin, Source, SourceError};
@@ -108,6 +109,9 @@ impl FetchError {
                 "free some space there, or set VESTIBULE_ROOTFS_DIR to a folder on another disk; what \
                  has come already is kept"
                     .to_owned()
+            }
+            FetchError::File { error, .. } if error.kind() == io::ErrorKind::FileTooLarge => {
+                format!("{FILE_LIMIT}; what has come already is kept")
             }
             FetchError::File { .. } => {
                 "make sure that the folder is yours and can be written, and remove the file if it is \

@@ -151,5 +151,7 @@ mod tests {
         assert_eq!(error.to_string(), "there is no space left in /some/folder");
         assert!(error.fix().contains("VESTIBULE_ROOTFS_DIR"));
         assert_eq!(part.have, 0);
+        let limited = io::Error::from(io::ErrorKind::FileTooLarge);
+        assert!(FetchError::file(Path::new("/x"), limited).fix().contains("`ulimit -f`"));
     }
 }

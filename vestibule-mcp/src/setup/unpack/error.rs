@@ -1,6 +1,7 @@
 //! Why a layer could not be unpacked.
 
 use crate::escape::for_display;
+use crate::setup::error::FILE_LIMIT;
 use crate::store::digest::Digest;
 use nix::errno::Errno;
 use std::fmt;
@@ -218,7 +219,7 @@ fn errno_fix(errno: Errno) -> &'static str {
         Errno::EMFILE | Errno::ENFILE => {
             "raise the limit of open files (`ulimit -n`) and try again"
         }
-        Errno::EFBIG => "raise the limit of a file's size (`ulimit -f`) and try again",
+        Errno::EFBIG => FILE_LIMIT,
         Errno::EIO => {
             "check the disk of VESTIBULE_ROOTFS_DIR, or set it to a folder on another one"
         }

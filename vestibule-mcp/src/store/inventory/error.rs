@@ -1,8 +1,9 @@
 //! Why a tree could not be listed, or is not what its listing says.
 
 use crate::escape::for_display;
+use crate::setup::error::FILE_LIMIT;
 use nix::errno::Errno;
-use std::fmt;
+use std::{fmt, io};
 
 /// Why a tree could not be listed, or is not what its listing says.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -46,8 +47,13 @@ pub enum InventoryError {
     #[error("the list of its files has more than {0} bytes")]
     Long(u64),
     /// The listing could not be written.
-    #[error("cannot write the listing: {0}")]
-    Write(String),
+    #[error("cannot write the listing: {why}")]
+    Write {
+        /// What the system says.
+        why: String,
+        /// Of what kind that is.
+        kind: io::ErrorKind,
+    },
 }
 
 /// In what an entry differs from its line.
@@ -97,7 +103,8 @@ impl InventoryError {
                 "make VESTIBULE_ROOTFS_DIR and everything in it readable for this user, or remove it and \
                  run `vestibule-mcp setup` again"
             }
-            InventoryError::Write(_) => {
+            InventoryError::Write { kind: io::ErrorKind::FileTooLarge, .. } => FILE_LIMIT,
+            InventoryError::Write { .. } => {
                 "make room on the disk of VESTIBULE_ROOTFS_DIR, or set it to a folder on another one"
             }
             InventoryError::Moving(_) => {
@@ -113,6 +120,10 @@ impl InventoryError {
 
     pub(super) fn os(step: &'static str, path: &[u8], errno: Errno) -> InventoryError {
         InventoryError::Os { step, name: shown(path), errno }
+    }
+
+    pub(super) fn write(error: &io::Error) -> InventoryError {
+        InventoryError::Write { why: error.to_string(), kind: error.kind() }
     }
 
     pub(super) fn differs(path: &[u8], difference: Difference) -> InventoryError {

@@ -256,8 +256,10 @@ fn a_listing_that_cannot_be_written_says_so() {
     let tree = Tree::new();
     let mut full = File::options().write(true).open("/dev/full").unwrap();
     let error = write(tree.open().as_fd(), &mut full).unwrap_err();
-    assert!(matches!(error, InventoryError::Write(_)), "{error}");
+    assert!(matches!(error, InventoryError::Write { .. }), "{error}");
     assert!(error.fix().starts_with("make room"), "{}", error.fix());
+    let limited = InventoryError::write(&std::io::ErrorKind::FileTooLarge.into());
+    assert!(limited.fix().contains("`ulimit -f`"), "{}", limited.fix());
 }
 
 #[test]
