@@ -4,7 +4,7 @@
 use super::error::SetupError;
 use super::progress::Progress;
 use crate::backend::locate::shown;
-use crate::store::inventory;
+use crate::store::{inventory, strict};
 use crate::workspace::private;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -58,7 +58,7 @@ impl Place {
             .map_err(|error| SetupError::of_file("made", path, &error))?;
         let folder =
             path.canonicalize().map_err(|error| SetupError::of_file("used", path, &error))?;
-        check_owner(&folder)?;
+        check_owner(path, &folder)?;
         check_filesystem(&folder)?;
         let lock = lock(&folder, progress)?;
         let place = Place { folder, _lock: lock };
@@ -158,7 +158,7 @@ pub fn remove_tree(path: &Path) -> std::io::Result<()> {
     Ok(inventory::remove(File::open(parent)?.as_fd(), name)?)
 }
 
-fn check_owner(folder: &Path) -> Result<(), SetupError> {
+fn check_owner(path: &Path, folder: &Path) -> Result<(), SetupError> {
     let status =
         fs::metadata(folder).map_err(|error| SetupError::of_file("looked at", folder, &error))?;
     if status.uid() != nix::unistd::getuid().as_raw() {
@@ -173,7 +173,9 @@ fn check_owner(folder: &Path) -> Result<(), SetupError> {
             format!("run `chmod go-w {}`", shown(folder)),
         ));
     }
-    Ok(())
+    strict::check(path).map_err(|found| {
+        SetupError::new(format!("{}, who could exchange the images", found.what), found.fix)
+    })
 }
 
 fn check_filesystem(folder: &Path) -> Result<(), SetupError> {
@@ -284,6 +286,9 @@ mod tests {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
         let error = Place::hold(&folder, &mut quiet()).unwrap_err();
         assert!(error.fix.contains("chmod go-w"), "{error}");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Place::hold(&folder.join("store"), &mut quiet()).unwrap_err();
+        assert!(error.what.contains(&format!("{} can be written to", shown(&folder))), "{error}");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
         std::os::unix::fs::symlink("/tmp", folder.join(DOWNLOADS)).unwrap();
         let error = Place::hold(&folder, &mut quiet()).unwrap_err();

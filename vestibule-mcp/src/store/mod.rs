@@ -16,6 +16,7 @@ pub mod bytecode;
 pub mod digest;
 pub mod inventory;
 pub mod record;
+pub mod strict;
 
 use crate::config::ImageReference;
 use crate::escape::for_display;
@@ -74,15 +75,20 @@ impl Store {
         let status = fs::metadata(&self.folder)
             .map_err(|error| unusable(&self.folder, &error.to_string()))?;
         let own = [0, nix::unistd::getuid().as_raw()].contains(&status.uid());
-        match own && status.mode() & 0o022 == 0 {
-            true => Ok(()),
-            false => Err(Refusal {
+        if !own || status.mode() & 0o022 != 0 {
+            return Err(Refusal {
                 fix: "make the folder of images yours and writable for you alone (`chmod go-w`), or set \
                       VESTIBULE_ROOTFS_DIR to one that is"
                     .to_owned(),
+                retry: Retry::AfterFixOrRestart,
                 ..unusable(&self.folder, "others can write to that folder")
-            }),
+            });
         }
+        strict::check(&self.folder).map_err(|found| Refusal {
+            fix: found.fix,
+            retry: Retry::AfterFixOrRestart,
+            ..unusable(&self.folder, &format!("{}, who could exchange it", found.what))
+        })
     }
 
     /// Takes the compiled modules of an image out of use, which were found changed.
@@ -167,6 +173,15 @@ mod tests {
         fs::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
         let refusal = store.find(&pinned).unwrap_err().to_string();
         assert!(refusal.contains("others can write to that folder"), "{refusal}");
+        let open = |mode| std::os::unix::fs::PermissionsExt::from_mode(mode);
+        fs::set_permissions(&folder, open(0o700)).unwrap();
+        let below = Store::new(&folder.join("below"));
+        fs::create_dir(below.folder()).unwrap();
+        fs::rename(store.place(&pinned), below.place(&pinned)).unwrap();
+        assert!(below.find(&pinned).unwrap().is_some());
+        fs::set_permissions(&folder, open(0o777)).unwrap();
+        let refusal = below.find(&pinned).unwrap_err().to_string();
+        assert!(refusal.contains(&format!("chmod go-w {}", folder.display())), "{refusal}");
         fs::remove_dir_all(folder).unwrap();
     }
 }
