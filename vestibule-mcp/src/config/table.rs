@@ -51,8 +51,8 @@ impl Setting {
             Kind::Folder => "an absolute path or one that starts with ~/, without `..`".to_owned(),
             Kind::Program => "an absolute path or one that starts with ~/".to_owned(),
             Kind::Image => "an image reference such as \
-                 docker.io/library/python@sha256:… (the digest has 64 hexadecimal \
-                 digits, or 128 by sha512)"
+                 docker.io/library/python@sha256:… (the repository is in lower case, and the \
+                 digest has 64 hexadecimal digits, or 128 by sha512)"
                 .to_owned(),
             Kind::Registry => {
                 "https://HOST[:PORT][/PATH], or http:// for a loopback address alone".to_owned()

@@ -80,6 +80,18 @@ pub fn parse_number(text: &str, min: u32, max: u32) -> Option<u32> {
     text.parse().ok().filter(|number| (min..=max).contains(number))
 }
 
+/// What of an image's name stands for its repository, which no registry takes in upper case: neither the
+/// host nor the tag.
+fn repository(name: &str) -> &str {
+    let path = match name.split_once('/') {
+        Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => path,
+        _ => name,
+    };
+    let last = path.rfind('/').map_or(0, |slash| slash + 1);
+    let tag = path.get(last..).and_then(|last| last.find(':'));
+    tag.and_then(|tag| path.get(..last + tag)).unwrap_or(path)
+}
+
 /// A reference to a container image: `[HOST[:PORT]/]NAME[:TAG][@ALGORITHM:DIGEST]`, the algorithm being
 /// sha256 or sha512.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -105,7 +117,10 @@ impl ImageReference {
             let starts = part.starts_with(|c: char| c.is_ascii_alphanumeric());
             starts && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-:".contains(c))
         };
-        let named = name.len() <= 255 && name.split('/').all(part) && !name.ends_with(':');
+        let named = name.len() <= 255
+            && name.split('/').all(part)
+            && !name.ends_with(':')
+            && !repository(name).contains(|c: char| c.is_ascii_uppercase());
         (named && digest.is_none_or(pinned)).then(|| ImageReference(text.to_owned()))
     }
 
@@ -238,6 +253,8 @@ mod tests {
         let good = [
             "python".to_owned(),
             "localhost:5000/python:3.12-slim".to_owned(),
+            "GHCR.io/python:RC1".to_owned(),
+            "Registry:5000/a/b:RC.A".to_owned(),
             format!("docker.io/library/python@sha256:{digest}"),
             format!("python:3.12@sha512:{digest}{digest}"),
         ];
@@ -249,6 +266,9 @@ mod tests {
             "-v".to_owned(),
             "a b".to_owned(),
             "a//b".to_owned(),
+            "Python".to_owned(),
+            "docker.io/Library/python".to_owned(),
+            "Someone/python:3".to_owned(),
             "python@sha256:abc".to_owned(),
             format!("python@sha256:{}", "G".repeat(64)),
             format!("python@md5:{digest}"),
