@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 
 from checking import expect, figure
@@ -77,6 +78,8 @@ def plain():
             counting.requests.clear()
             again = home.setup().is_ready()
             figure(f"a second run: {again.seconds:.1f} s")
+            first, second = (sorted(re.findall(r"is here: (\d+) entries", one.err)) for one in (done, again))
+            expect(len(first) == 2 and first == second, f"{first} entries made, {second} checked")
             expect(not counting.requests, f"a second run asked for {[one.target for one in counting.requests]}")
             # And not even the attempt matters.
             counting.close()

@@ -110,7 +110,7 @@ impl Work<'_> {
         &self,
         resolved: &Resolved,
         progress: &mut Progress,
-    ) -> Result<Summary, SetupError> {
+    ) -> Result<(Record, Summary), SetupError> {
         let configuration =
             resolve::configuration(self.image, resolved, |wanted| self.document(wanted, progress))?;
         self.load(resolved, progress)?;
@@ -121,9 +121,9 @@ impl Work<'_> {
             // The cause is what matters; what is left does not count and goes with the next setup.
             let _ = self.place.remove(&scratch);
         }
-        let summary = unpacked?;
+        let done = unpacked?;
         self.publish(&scratch)?;
-        Ok(summary)
+        Ok(done)
     }
 
     /// The image's name for a person: without the digits of its digest.
@@ -157,7 +157,7 @@ impl Work<'_> {
         configuration: &Configuration,
         scratch: &Path,
         progress: &mut Progress,
-    ) -> Result<Summary, SetupError> {
+    ) -> Result<(Record, Summary), SetupError> {
         let root = scratch.join(ROOT);
         let made = crate::workspace::private::builder().create(&root);
         made.map_err(|error| SetupError::of_file("made", &root, &error))?;
@@ -175,8 +175,8 @@ impl Work<'_> {
             unpacker.layer(decoded, diff_id)?;
         }
         let summary = unpacker.summary();
-        self.describe(resolved, configuration, root, scratch)?;
-        Ok(summary)
+        let record = self.describe(resolved, configuration, root, scratch)?;
+        Ok((record, summary))
     }
 
     /// Writes the list of files and the record.
@@ -186,7 +186,7 @@ impl Work<'_> {
         configuration: &Configuration,
         root: OwnedFd,
         scratch: &Path,
-    ) -> Result<(), SetupError> {
+    ) -> Result<Record, SetupError> {
         let path = scratch.join(FILES);
         let failed = |error: std::io::Error| SetupError::of_file("written", &path, &error);
         let mut list = BufWriter::new(File::create(&path).map_err(failed)?);
@@ -215,7 +215,8 @@ impl Work<'_> {
             entries: totals.folders + totals.files + totals.links,
         };
         let path = scratch.join(RECORD);
-        record.write(&path).map_err(|error| SetupError::of_file("written", &path, &error))
+        record.write(&path).map_err(|error| SetupError::of_file("written", &path, &error))?;
+        Ok(record)
     }
 
     /// Gives the image its name, once all of it is on the disk: after a power cut, too, what has its name

@@ -19,7 +19,7 @@ pub mod source;
 pub mod unpack;
 
 use crate::config::{Config, ImageReference};
-use crate::store::Store;
+use crate::store::{Record, Store};
 use error::SetupError;
 use from_file::FromFile;
 use install::{State, USUAL_RATIO, Work, inspect, short};
@@ -85,8 +85,8 @@ pub fn images(
     announce(place, &store, &pending, progress)?;
     for Pending { image, source, resolved } in &pending {
         let work = Work { place, store: &store, source: source.as_ref(), image };
-        let summary = work.install(resolved, progress)?;
-        progress.say(&format!("{} is here: {}", short(image), told(&summary)));
+        let (record, summary) = work.install(resolved, progress)?;
+        progress.say(&format!("{} is here: {}", short(image), told(&record, &summary)));
     }
     place.clear_downloads()
 }
@@ -161,8 +161,9 @@ fn announce(
     ))
 }
 
-fn told(summary: &Summary) -> String {
-    let mut text = format!("{} entries, {} MB", summary.entries, megabytes(summary.bytes));
+/// What is there, as a second `setup` counts it too, and what was left out on the way.
+fn told(record: &Record, summary: &Summary) -> String {
+    let mut text = format!("{} entries, {} MB", record.entries, megabytes(record.bytes));
     let left_out = summary.devices + summary.fifos;
     if left_out > 0 {
         text.push_str(&format!(", {left_out} devices and pipes left out"));
