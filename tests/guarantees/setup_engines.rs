@@ -214,7 +214,11 @@ fn files_are_refused_where_nothing_takes_them() -> Outcome {
             ("VESTIBULE_ROOTFS", rootfs),
             ("VESTIBULE_JAIL", &jail),
         ];
-        engine.setup(&["--from", "images.tar"], &settings).failed("Blocked: ", words);
+        let done = engine.setup(&["--from", "images.tar"], &settings);
+        done.failed("Blocked: ", words);
+        // Nothing is fetched there, and nothing said of where from.
+        let nowhere = done.stderr.contains("nowhere: VESTIBULE_BACKEND is naive");
+        assert_eq!(nowhere, backend == "naive", "{}", done.stderr);
     }
     assert!(engine.asked().is_empty(), "{:?}", engine.asked());
     let either = [("VESTIBULE_RUNTIME", "auto")];

@@ -6,9 +6,7 @@ mod native;
 
 use super::{say, told};
 use crate::backend::select::{NotPrepared, Selector};
-#[cfg(target_os = "linux")]
-use crate::config::RootfsChoice;
-use crate::config::{BackendChoice, Config};
+use crate::config::{BackendChoice, Config, RootfsChoice};
 use crate::escape::for_display;
 use crate::run::admission::Admission;
 use crate::run::{pipeline, privileges};
@@ -143,7 +141,15 @@ fn introduce(config: &Config, arguments: &Arguments) {
         "vestibule-mcp {} setup, with this terminal's settings:",
         env!("CARGO_PKG_VERSION")
     ));
+    let no_image = match config.backend {
+        BackendChoice::Naive => Some("VESTIBULE_BACKEND is naive"),
+        BackendChoice::Native if config.rootfs == RootfsChoice::Host => {
+            Some("VESTIBULE_ROOTFS is host")
+        }
+        _ => None,
+    };
     let from = match (arguments.from.as_slice(), &config.registry_mirror) {
+        _ if let Some(setting) = no_image => format!("nowhere: {setting}"),
         ([], _) if config.backend == BackendChoice::Container => {
             "where the engine pulls them from".to_owned()
         }
