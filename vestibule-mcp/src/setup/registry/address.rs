@@ -34,6 +34,18 @@ impl fmt::Display for Refused {
     }
 }
 
+impl Refused {
+    /// The same as a reason of its own, where nothing leads anywhere.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Refused::Malformed => "it is no address",
+            Refused::Downgrade => "it leads from HTTPS to plain HTTP",
+            Refused::Plain => "it is plain HTTP to another machine",
+            Refused::UserName => "it has a user name in it",
+        }
+    }
+}
+
 impl Address {
     /// Reads a full address.
     ///

@@ -65,7 +65,11 @@ impl Auth<'_> {
         login: Option<Credentials>,
     ) -> Result<HeaderValue, SourceError> {
         let realm = self.registry.follow(realm).map_err(|why| SourceError {
-            what: format!("{} names a token service that is not asked ({why})", self.registry),
+            what: format!(
+                "{} names a token service that is not asked ({})",
+                self.registry,
+                why.reason()
+            ),
             fix: "check the registry's or the mirror's setup".to_owned(),
             again: Again::Never,
         })?;

@@ -109,7 +109,7 @@ impl Registry {
         let at = |scheme: &str| {
             let root = Address::parse(&format!("{scheme}://{}/v2/", self.place.host));
             root.map_err(|why| SourceError {
-                what: format!("{} cannot be asked ({why})", self.host()),
+                what: format!("{} cannot be asked ({})", self.host(), why.reason()),
                 fix: "check the image's name".to_owned(),
                 again: Again::Never,
             })
@@ -135,7 +135,7 @@ impl Registry {
         let repository = format!("{}{}", self.place.prefix, self.reference.repository);
         let address = root.follow(&format!("/v2/{repository}/{path}"));
         let address = address.map_err(|why| SourceError {
-            what: format!("{} cannot be asked for {thing} ({why})", self.host()),
+            what: format!("{} cannot be asked for {thing} ({})", self.host(), why.reason()),
             fix: "check the image's name".to_owned(),
             again: Again::Never,
         })?;
@@ -219,7 +219,7 @@ impl Place {
                 .to_owned(),
             again: Again::Never,
         };
-        let address = Address::parse(&full).map_err(|why| wrong(why.to_string()))?;
+        let address = Address::parse(&full).map_err(|why| wrong(why.reason().to_owned()))?;
         let uri = address.secret_uri();
         if uri.query().is_some() {
             return Err(wrong("it has a question mark".to_owned()));

@@ -125,7 +125,7 @@ fn a_token_service_that_could_be_overheard_is_not_asked() {
         Reply::new(401, "").header("WWW-Authenticate", r#"Bearer realm="http://a.example/token""#)
     });
     let refused = manifest(&client(&fake)).unwrap_err();
-    assert!(refused.what.contains("to plain HTTP on another machine"), "{refused}");
+    assert!(refused.what.contains("it is plain HTTP to another machine"), "{refused}");
     assert_eq!(refused.again, Again::Never);
 }
 
