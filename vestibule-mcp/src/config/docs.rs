@@ -11,6 +11,10 @@ Every setting is an environment variable, read once when the server starts: put 
 block of your MCP client's entry for `vestibule-mcp`, then restart the client. A blank value counts \
 as unset.
 
+`vestibule-mcp setup`, `run`, `doctor` and `audit` read the variables of the shell that they are typed in, and \
+not those of the client's entry: set there what you set in the entry, such as a folder or an image, so that \
+both mean the same.
+
 An invalid setting never stops the server. Every call is then answered with `Blocked:` and the \
 setting's name, its value and what it may be. `vestibule-mcp doctor` lists all such problems at once.
 
