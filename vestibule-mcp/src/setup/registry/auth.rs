@@ -2,7 +2,7 @@
 
 use super::address::Address;
 use super::challenge::{self, Challenge};
-use super::credentials::{self, Credentials};
+use super::credentials::{self, Credentials, Kept};
 use super::environment::Environment;
 use super::refusal::{self, Asked};
 use super::transport::{Answer, Transport};
@@ -29,6 +29,15 @@ pub struct Auth<'a> {
     pub asked: &'a Asked,
 }
 
+/// What is sent along.
+#[derive(Clone)]
+pub struct Proof {
+    /// The header's value.
+    pub header: HeaderValue,
+    /// The file of the login that was tried on the way to it.
+    pub login: Option<String>,
+}
+
 #[derive(Deserialize)]
 struct Token {
     token: Option<String>,
@@ -36,11 +45,11 @@ struct Token {
 }
 
 impl Auth<'_> {
-    /// What to send along, after a registry has answered 401.
+    /// What to send along, after a registry has answered 401, and the file of the login that was tried.
     ///
     /// # Errors
     /// It asks for a login that is not there, or its token service gives none.
-    pub fn answer(&self, refused: Answer) -> Result<HeaderValue, SourceError> {
+    pub fn answer(&self, refused: Answer) -> Result<Proof, SourceError> {
         let challenges: Vec<Challenge> = refused
             .headers("www-authenticate")
             .flat_map(|header| challenge::parse(&header))
@@ -52,8 +61,14 @@ impl Auth<'_> {
         }
         let login = credentials::find(self.environment, self.host, &self.asked.repository);
         match (bearer, login) {
-            (Some((bearer, realm)), login) => self.token(bearer, realm, login),
-            (None, Some(Credentials::Password { user, password })) => basic(&user, &password),
+            (Some((bearer, realm)), login) => {
+                let asked = self.asked.with_login(login.as_ref());
+                let header = self.token(bearer, realm, login, &asked)?;
+                Ok(Proof { header, login: asked.login_file })
+            }
+            (None, Some(Kept { credentials: Credentials::Password { user, password }, file })) => {
+                Ok(Proof { header: basic(&user, &password)?, login: Some(file) })
+            }
             (None, _) => Err(refusal::of(refused, self.asked)),
         }
     }
@@ -62,8 +77,10 @@ impl Auth<'_> {
         &self,
         challenge: &Challenge,
         realm: &str,
-        login: Option<Credentials>,
+        login: Option<Kept>,
+        asked: &Asked,
     ) -> Result<HeaderValue, SourceError> {
+        let login = login.map(|kept| kept.credentials);
         let realm = self.registry.follow(realm).map_err(|why| SourceError {
             what: format!(
                 "{} names a token service that is not asked ({})",
@@ -85,7 +102,7 @@ impl Auth<'_> {
         }
         if answer.status != 200 {
             let (host, thing) = (realm.to_string(), "a token".to_owned());
-            return Err(refusal::of(answer, &Asked { host, thing, ..self.asked.clone() }));
+            return Err(refusal::of(answer, &Asked { host, thing, ..asked.clone() }));
         }
         let unclear = |again| SourceError {
             what: format!("{realm} answers with no token that can be used"),

@@ -37,6 +37,15 @@ pub enum Credentials {
     Identity(String),
 }
 
+/// Credentials, and where they were found.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Kept {
+    /// The credentials.
+    pub credentials: Credentials,
+    /// The file that has or names them, escaped for display.
+    pub file: String,
+}
+
 /// Says of which kind they are, and no more.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,7 +87,7 @@ struct Login {
 
 /// What the user has logged in with at `host`, for `repository`. A file or a program that cannot be
 /// used is a warning: most images need no login.
-pub fn find(environment: &Environment, host: &str, repository: &str) -> Option<Credentials> {
+pub fn find(environment: &Environment, host: &str, repository: &str) -> Option<Kept> {
     find_within(environment, host, repository, HELPER)
 }
 
@@ -87,10 +96,12 @@ fn find_within(
     host: &str,
     repository: &str,
     limit: Duration,
-) -> Option<Credentials> {
+) -> Option<Kept> {
     files(environment).into_iter().find_map(|file| {
         let logins = read(&file)?;
-        in_file(&logins, host, repository).or_else(|| by_helper(&logins, environment, host, limit))
+        let credentials = in_file(&logins, host, repository)
+            .or_else(|| by_helper(&logins, environment, host, limit))?;
+        Some(Kept { credentials, file: shown(&file) })
     })
 }
 
@@ -108,9 +119,13 @@ fn files(environment: &Environment) -> Vec<PathBuf> {
     places.into_iter().flatten().collect()
 }
 
+fn shown(path: &Path) -> String {
+    escape::for_display(&path.to_string_lossy(), 300)
+}
+
 fn read(path: &Path) -> Option<Logins> {
     let warn = |why: String| {
-        tracing::warn!("{} is not used ({why})", escape::for_display(&path.to_string_lossy(), 300));
+        tracing::warn!("{} is not used ({why})", shown(path));
         None
     };
     let mut text = Vec::new();
@@ -204,6 +219,10 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
     use std::time::Instant;
+
+    fn find(environment: &Environment, host: &str, repository: &str) -> Option<Credentials> {
+        super::find(environment, host, repository).map(|kept| kept.credentials)
+    }
 
     fn folder_with(name: &str, config: &Value) -> (Folder, Environment) {
         let folder = Folder::new(name);

@@ -29,11 +29,10 @@ use crate::config::{ImageReference, is_loopback};
 use crate::escape;
 use crate::store::digest::Digest;
 use address::Address;
-use auth::Auth;
+use auth::{Auth, Proof};
 use refusal::Asked;
 use std::cell::{OnceCell, RefCell};
 use transport::{Answer, Transport};
-use ureq::http::HeaderValue;
 use ureq::http::header::{ACCEPT, HeaderName, RANGE};
 
 /// One image of a registry or of its mirror.
@@ -45,7 +44,7 @@ pub struct Registry {
     /// The registry's address, found at the first request.
     root: OnceCell<Address>,
     /// What convinced the registry last.
-    authorization: RefCell<Option<HeaderValue>>,
+    authorization: RefCell<Option<Proof>>,
 }
 
 /// Whom to ask.
@@ -145,10 +144,13 @@ impl Registry {
             thing,
             repository,
             login,
+            login_file: None,
             mirrored: self.place.mirrored,
         };
         let known = self.authorization.borrow().clone();
-        let answer = self.transport.get(&address, headers, known.as_ref())?;
+        let (header, login_file) = known.map(|known| (known.header, known.login)).unzip();
+        let answer = self.transport.get(&address, headers, header.as_ref())?;
+        let asked = Asked { login_file: login_file.flatten(), ..asked };
         // Only the registry itself may ask who we are, and once: what it then hands out must do.
         if answer.status != 401 || !answer.from.same_origin(root) {
             return Ok((answer, asked));
@@ -161,7 +163,8 @@ impl Registry {
             asked: &asked,
         };
         let fresh = auth.answer(answer)?;
-        let answer = self.transport.get(&address, headers, Some(&fresh))?;
+        let answer = self.transport.get(&address, headers, Some(&fresh.header))?;
+        let asked = Asked { login_file: fresh.login.clone(), ..asked };
         *self.authorization.borrow_mut() = Some(fresh);
         Ok((answer, asked))
     }

@@ -1,5 +1,6 @@
 //! What a registry's refusals mean and what to do about them.
 
+use super::credentials::Kept;
 use super::transport::Answer;
 use crate::escape;
 use crate::setup::source::{Again, SourceError};
@@ -20,11 +21,18 @@ pub struct Asked {
     pub repository: String,
     /// The name for `docker login`, empty for Docker Hub.
     pub login: String,
+    /// The file of the login that was tried, escaped for display.
+    pub login_file: Option<String>,
     /// Whether the host is a mirror that a setting names.
     pub mirrored: bool,
 }
 
 impl Asked {
+    /// The same, asked with this login.
+    pub fn with_login(&self, login: Option<&Kept>) -> Asked {
+        Asked { login_file: login.map(|kept| kept.file.clone()), ..self.clone() }
+    }
+
     fn command(&self) -> String {
         format!("docker login {}", self.login).trim_end().to_owned()
     }
@@ -98,6 +106,17 @@ fn said(entry: &Entry) -> String {
 /// Docker Hub answers so to repositories that do not exist, too.
 fn denied(status: u16, entry: &Entry, asked: &Asked) -> SourceError {
     let (Asked { host, repository, .. }, login) = (asked, asked.command());
+    if let Some(file) = &asked.login_file {
+        return SourceError {
+            what: format!(
+                "{host} gives no access to {repository} with the login that {file} has or names: \
+                 {status}{}",
+                said(entry)
+            ),
+            fix: format!("log in again with `{login}`, or check the image's name"),
+            again: Again::Never,
+        };
+    }
     SourceError {
         what: format!(
             "{host} gives no access to {repository}: {status}{}, which also means that there is no \

@@ -96,8 +96,13 @@ fn logins_go_to_the_token_service_or_straight_to_the_registry() {
     let refused = with(r#"{"auth":"bWU6d3Jvbmc="}"#, "python").unwrap_err();
     assert_eq!(fake.targets().len(), count + 3);
     assert!(refused.fix.contains("docker login"), "{}", refused.fix);
+    let file = folder.path().join("config.json").display().to_string();
+    assert!(refused.what.contains(&format!("with the login that {file}")), "{refused}");
+    let refused = with(r#"{"auth":"bWU6d3Jvbmc="}"#, "basic/python").unwrap_err();
+    assert!(refused.what.contains(&file) && refused.fix.contains("log in again"), "{refused:?}");
+    // Without one there is none to blame.
     let refused = with("{}", "basic/python").unwrap_err();
-    assert!(refused.what.contains("401"), "{refused}");
+    assert!(refused.what.contains("401") && !refused.what.contains("login"), "{refused}");
 }
 
 #[test]
