@@ -1,7 +1,7 @@
 //! Blobs: into a file, resumed, and named only when they are whole.
 
 use super::part::{self, CHUNK, Part};
-use super::{FetchError, Retry, again};
+use super::{ENOUGH, FetchError, Retry, again};
 use crate::setup::oci::Descriptor;
 use crate::setup::progress::Progress;
 use crate::setup::registry::body_error;
@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::time::Instant;
 
 /// Fetches a blob into `folder`, where it is found by the next run, and hands it out at its beginning.
 /// What an earlier run left of it is used, and a whole one needs no network. The progress goes forward
@@ -109,14 +110,17 @@ fn fill(
     progress: &mut Progress,
     before: u64,
 ) -> Result<(), FetchError> {
-    let mut furthest = part.have;
+    // Where the pauses started over last.
+    let mut reached = part.have;
     again(retry, progress, |progress| {
         if part.have == blob.size {
             return Ok(());
         }
-        let result = attempt(source, blob, part, progress, before);
-        let further = part.have > furthest;
-        furthest = furthest.max(part.have);
+        let result = attempt(source, blob, part, retry, progress, before);
+        let further = part.have >= reached.saturating_add(ENOUGH);
+        if further {
+            reached = part.have;
+        }
         result.map_err(|error| (error, further))
     })
 }
@@ -126,6 +130,7 @@ fn attempt(
     source: &dyn Source,
     blob: &Descriptor,
     part: &mut Part,
+    retry: &Retry,
     progress: &mut Progress,
     before: u64,
 ) -> Result<(), FetchError> {
@@ -139,6 +144,7 @@ fn attempt(
     }
     let broken = |why: &str| FetchError::Source(source.origin().broken(why));
     let mut bytes = opened.bytes;
+    let (mut since, mut came) = (Instant::now(), 0);
     let mut buffer = vec![0; CHUNK];
     loop {
         let missing = blob.size - part.have;
@@ -155,6 +161,14 @@ fn attempt(
             Ok(count) => {
                 part.append(buffer.get(..count).unwrap_or_default())?;
                 progress.loaded(count as u64);
+                came += count as u64;
+                if since.elapsed() >= retry.slow {
+                    if came < ENOUGH && part.have < blob.size {
+                        let seconds = retry.slow.as_secs();
+                        return Err(broken(&format!("{came} bytes came in {seconds} s")));
+                    }
+                    (since, came) = (Instant::now(), 0);
+                }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             // All of it is here: how the connection ends does not matter.

@@ -17,9 +17,14 @@ use crate::store::digest::Digest;
 use std::io::{self, Read};
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// What is waited before each further attempt. An attempt that gets further starts over with them.
+/// How many bytes of a blob must come for the pauses to start over, and within [`SLOW`] for the connection to
+/// be kept: one that brings a byte each time would be tried for ever.
+const ENOUGH: u64 = 64 * 1024;
+const SLOW: Duration = Duration::from_secs(60);
+
+/// What is waited before each further attempt. Attempts that get further start over with them.
 const PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -36,11 +41,13 @@ pub struct Retry<'a> {
     pub pauses: &'a [Duration],
     /// How a pause is made.
     pub wait: &'a dyn Fn(Duration),
+    /// In how long a document must be there, and [`ENOUGH`] of a blob must come.
+    pub slow: Duration,
 }
 
 impl Default for Retry<'_> {
     fn default() -> Self {
-        Retry { pauses: &PAUSES, wait: &thread::sleep }
+        Retry { pauses: &PAUSES, wait: &thread::sleep, slow: SLOW }
     }
 }
 
@@ -169,7 +176,7 @@ pub fn document(
     let bytes = again(retry, progress, |_| {
         let bytes = match wanted {
             Wanted::Tagged | Wanted::Pinned(_) | Wanted::Manifest(_) => source.manifest(digest),
-            Wanted::Configuration(descriptor) => small_blob(source, descriptor),
+            Wanted::Configuration(descriptor) => small_blob(source, descriptor, retry.slow),
         };
         bytes.map_err(|error| (FetchError::Source(error), false))
     })?;
@@ -190,16 +197,28 @@ pub fn document(
     Ok(bytes)
 }
 
-/// A blob's bytes, one more than it should have at most.
-fn small_blob(source: &dyn Source, blob: &Descriptor) -> Result<Vec<u8>, SourceError> {
-    let opened = source.blob(blob, 0)?;
-    let mut bytes = Vec::new();
-    match opened.bytes.take(blob.size + 1).read_to_end(&mut bytes) {
-        Ok(_) if (bytes.len() as u64) < blob.size => {
-            Err(source.origin().broken("it ended too early"))
+/// A blob's bytes, one more than it should have at most. All of them must come within `limit`: the time that
+/// a body may take is meant for large ones.
+fn small_blob(
+    source: &dyn Source,
+    blob: &Descriptor,
+    limit: Duration,
+) -> Result<Vec<u8>, SourceError> {
+    let broken = |why: &str| Err(source.origin().broken(why));
+    let (mut bytes, start) = (Vec::new(), Instant::now());
+    let mut body = source.blob(blob, 0)?.bytes.take(blob.size + 1);
+    let mut buffer = vec![0; part::CHUNK];
+    loop {
+        match body.read(&mut buffer) {
+            Ok(0) if (bytes.len() as u64) < blob.size => return broken("it ended too early"),
+            Ok(0) => return Ok(bytes),
+            Ok(count) => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return broken(&super::registry::body_error(&error)),
         }
-        Ok(_) => Ok(bytes),
-        Err(error) => Err(source.origin().broken(&super::registry::body_error(&error))),
+        if start.elapsed() > limit {
+            return broken(&format!("not all of it came within {} s", limit.as_secs()));
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::config::ImageReference;
 use crate::setup::progress::tests::Screen;
 use crate::setup::registry::fake::{Fake, Folder, Reply, Request, descriptor};
 use crate::setup::registry::{Environment, Registry};
+use crate::setup::source::Opened;
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -321,4 +322,63 @@ fn a_document_is_what_its_digest_names_or_an_error() {
     let count = fake.targets().len();
     assert!(matches!(get(&fake, Wanted::Manifest(&longer)), Err(FetchError::Large { .. })));
     assert_eq!(fake.targets().len(), count);
+}
+
+/// A blob that comes one byte at a time.
+struct Drip {
+    /// How long each byte takes.
+    pause: Duration,
+    /// How many come before the connection ends.
+    bytes: u64,
+}
+
+impl Source for Drip {
+    fn manifest(&self, _: Option<&Digest>) -> Result<Vec<u8>, SourceError> {
+        unreachable!()
+    }
+
+    fn blob(&self, _: &Descriptor, offset: u64) -> Result<Opened, SourceError> {
+        struct Bytes(Duration);
+        impl Read for Bytes {
+            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+                thread::sleep(self.0);
+                buffer[0] = 0;
+                Ok(1)
+            }
+        }
+        Ok(Opened { offset, bytes: Box::new(Bytes(self.pause).take(self.bytes)) })
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::Network
+    }
+}
+
+#[test]
+fn a_byte_for_each_connection_does_not_go_on_for_ever() {
+    let bench = Bench::new("bytes");
+    let source = Drip { pause: Duration::ZERO, bytes: 1 };
+    let path = bench.folder.path();
+    let error = bench.run(|retry, progress| blob(&source, &bench.blob, path, retry, progress));
+    assert!(error.unwrap_err().to_string().contains("it ended too early"));
+    assert_eq!(*bench.waited.borrow(), [1, 2, 4, 8]);
+    assert_eq!(fs::metadata(bench.part()).unwrap().len(), 5, "what has come is kept");
+}
+
+#[test]
+fn what_comes_too_slowly_is_broken_off() {
+    let bench = Bench::new("slow");
+    let source = Drip { pause: Duration::from_millis(5), bytes: u64::MAX };
+    let path = bench.folder.path();
+    let configuration = Wanted::Configuration(&bench.blob);
+    let slow = Duration::from_millis(20);
+    let layer = bench.run(|retry, progress| {
+        blob(&source, &bench.blob, path, &Retry { slow, ..*retry }, progress).unwrap_err()
+    });
+    let document = bench.run(|retry, progress| {
+        document(&source, configuration, &Retry { slow, ..*retry }, progress).unwrap_err()
+    });
+    assert!(layer.to_string().contains("bytes came in 0 s"), "{layer}");
+    assert!(document.to_string().contains("not all of it came within"), "{document}");
+    assert_eq!(*bench.waited.borrow(), [1, 2, 4, 8, 1, 2, 4, 8]);
 }
