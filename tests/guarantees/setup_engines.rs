@@ -98,7 +98,13 @@ fn a_pull_that_fails_is_named_with_its_command() -> Outcome {
     let done = engine.setup(&[], &[]);
     done.failed("Blocked: ", &["Docker has no image ", PYTHON, &format!("`docker pull {PYTHON}`")]);
     assert!(done.stderr.contains("Error: no route to host\n"), "{}", done.stderr);
-    assert!(done.stderr.contains(&format!("Docker could not pull {PYTHON}")), "{}", done.stderr);
+    // Each is tried, and named in one line.
+    assert_eq!(engine.pulls(), [format!("pull {PYTHON}"), format!("pull {NODE}")]);
+    let line = done.stderr.lines().find(|line| line.contains("could not pull")).expect("a line");
+    for image in [PYTHON, NODE] {
+        assert!(line.contains(&format!("Docker could not pull {image}")), "{line}");
+        assert!(line.contains(&format!("`docker pull {image}`")), "{line}");
+    }
     assert!(engine.asked().iter().all(|line| !line.starts_with("run")), "it ran something");
     // The other language has an image, and is said to work.
     let engine = Engine::whole().says("missing", NODE).says("unpulled", "Error: no\n");

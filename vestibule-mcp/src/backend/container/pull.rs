@@ -31,10 +31,11 @@ impl From<Refusal> for NotPulled {
 }
 
 impl Container {
-    /// Has the engine pull the images that it does not have. What its client says goes to standard error.
+    /// Has the engine pull the images that it does not have, each of them whatever becomes of another. What its
+    /// client says goes to standard error.
     ///
     /// # Errors
-    /// [`NotPulled`]; images that were pulled before stay.
+    /// [`NotPulled`]; images that were pulled stay.
     pub async fn pull_images(&self, signals: &mut Signals) -> Result<(), NotPulled> {
         let mut images =
             [Language::Python, Language::Node].map(|language| self.shared.image(language));
@@ -58,11 +59,26 @@ impl Container {
         if missing.is_empty() {
             say(format_args!("{}: the images are here", engine.facts.kind.name()));
         }
+        let mut refused = None;
         for image in missing {
             say(format_args!("{}: pulling {image}", engine.facts.kind.name()));
-            pull(&engine, image, signals).await?;
+            match pull(&engine, image, signals).await {
+                Ok(()) => {}
+                Err(NotPulled::Refused(refusal)) => refused = Some(both(refused, refusal)),
+                Err(stopped @ NotPulled::Stopped(_)) => return Err(stopped),
+            }
         }
-        Ok(())
+        refused.map_or(Ok(()), |refusal| Err(refusal.into()))
+    }
+}
+
+/// One refusal of those of two images.
+fn both(before: Option<Refusal>, refusal: Refusal) -> Refusal {
+    let Some(before) = before else { return refusal };
+    Refusal {
+        what: format!("{}; {}", before.what, refusal.what),
+        fix: format!("{}; {}", before.fix, refusal.fix),
+        ..refusal
     }
 }
 
