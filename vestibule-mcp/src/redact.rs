@@ -27,9 +27,13 @@ pub fn value(text: &str) -> String {
 }
 
 /// A value whose address may lack its scheme: without everything before an `@`, but for that of a digest.
+/// What comes before `://` in a password is no scheme.
 pub fn bare_value(text: &str) -> String {
+    let is_scheme =
+        |scheme: &str| scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    let has_scheme = text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
     match text.rsplit_once('@') {
-        Some((_, rest)) if !text.contains("://") && !rest.starts_with("sha256:") => {
+        Some((_, rest)) if !has_scheme && !rest.starts_with("sha256:") => {
             format!("{LEFT_OUT}@{rest}")
         }
         _ => value(text),
@@ -70,6 +74,7 @@ mod tests {
         assert_eq!(bare_value(image), image);
         assert_eq!(bare_value("ada:hunter2@m.example"), "…@m.example");
         assert_eq!(bare_value("https://ada:hunter2@m.example"), "https://…@m.example");
+        assert_eq!(bare_value("ada:hunter://2@m.example"), "…@m.example");
     }
 
     #[test]
