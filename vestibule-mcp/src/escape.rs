@@ -3,8 +3,8 @@
 /// Escapes whatever could break out of its line or change how the rest of it reads, and cuts the
 /// result at `limit` characters.
 ///
-/// Control characters, line and paragraph separators, bidirectional controls, other invisible
-/// format characters and backslashes become `\n`, `\u{202e}` and the like.
+/// Control characters, line and paragraph separators, bidirectional controls, whatever has no look of
+/// its own and backslashes become `\n`, `\u{202e}` and the like.
 pub fn for_display(text: &str, limit: usize) -> String {
     let mut shown = String::new();
     for (count, c) in text.chars().enumerate() {
@@ -21,20 +21,31 @@ pub fn for_display(text: &str, limit: usize) -> String {
     shown
 }
 
-/// Whether a character can break a line, drive a terminal or reorder text around it.
+/// Whether a character can break a line, drive a terminal, reorder text around it, or stand where nothing is
+/// seen: Unicode's `Default_Ignorable_Code_Point`, the separators of lines, the marks of annotations and the
+/// empty pattern of Braille.
 pub fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
-                | '\u{180e}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{ffa0}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -59,6 +70,13 @@ mod tests {
     fn nothing_breaks_out_of_its_line() {
         assert_eq!(for_display("a\nb\u{1b}[0m\u{202e}\\", 99), "a\\nb\\u{1b}[0m\\u{202e}\\\\");
         assert_eq!(for_display("naïve—漢字🎉", 99), "naïve—漢字🎉");
+    }
+
+    #[test]
+    fn nothing_is_there_and_not_seen() {
+        for c in "\u{34f}\u{115f}\u{17b4}\u{180b}\u{200d}\u{2800}\u{3164}\u{fe0f}\u{ffa0}\u{1d173}\u{e0041}\u{e0100}\u{e01ef}".chars() {
+            assert!(is_hostile(c), "{}", c.escape_unicode());
+        }
     }
 
     #[test]
