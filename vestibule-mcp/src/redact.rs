@@ -26,18 +26,30 @@ pub fn value(text: &str) -> String {
     shown
 }
 
-/// A value whose address may lack its scheme: without everything before an `@`, but for that of a digest.
-/// What comes before `://` in a password is no scheme.
+/// A value whose address may lack its scheme: without everything before an `@`, but for that of a digest, and
+/// without its query. What comes before `://` in a password is no scheme.
 pub fn bare_value(text: &str) -> String {
     let is_scheme =
         |scheme: &str| scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    let has_scheme = text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme));
-    match text.rsplit_once('@') {
-        Some((_, rest)) if !has_scheme && !rest.starts_with("sha256:") => {
-            format!("{LEFT_OUT}@{rest}")
-        }
-        _ => value(text),
+    if text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)) {
+        return value(text);
     }
+    let (place, digest) = match text.rsplit_once('@') {
+        Some((place, digest)) if is_digest(digest) => (place, format!("@{digest}")),
+        _ => (text, String::new()),
+    };
+    // As an address with a scheme, which is then left out again.
+    let shown = value(&format!("{SCHEME}{}", place));
+    shown.trim_start_matches(SCHEME).to_owned() + &digest
+}
+
+/// What an address without a scheme is given while it is looked at.
+const SCHEME: &str = "any://";
+
+/// Whether this is a digest, or was meant to be: nothing else is shown behind the name of its algorithm.
+fn is_digest(text: &str) -> bool {
+    let algorithm = ["sha256:", "sha512:"].iter().find_map(|name| text.strip_prefix(name));
+    algorithm.is_some_and(|hex| hex.chars().all(|c| c.is_ascii_hexdigit() || c == '…'))
 }
 
 /// A text with every address in it redacted as by [`value`]. An address ends at a blank or a quote.
@@ -75,6 +87,13 @@ mod tests {
         assert_eq!(bare_value("ada:hunter2@m.example"), "…@m.example");
         assert_eq!(bare_value("https://ada:hunter2@m.example"), "https://…@m.example");
         assert_eq!(bare_value("ada:hunter://2@m.example"), "…@m.example");
+        assert_eq!(
+            bare_value("ada:hunter2@m.example/node@sha256:ab"),
+            "…@m.example/node@sha256:ab"
+        );
+        assert_eq!(bare_value("ada:hunter2@sha512:m.example"), "…@sha512:m.example");
+        assert_eq!(bare_value("m.example?token=hunter2"), "m.example?…");
+        assert_eq!(bare_value("m.example/#hunter2"), "m.example/#…");
     }
 
     #[test]

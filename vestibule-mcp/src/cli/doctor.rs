@@ -94,7 +94,10 @@ impl Check {
 /// Looks at everything, prints it, and returns the exit code: 0 if `run_code` would run at least one
 /// language and this could be said, else 1.
 pub async fn run(config: Config, arguments: Arguments) -> i32 {
-    let page = match private::tidy(&diagnose(&config).await, &private::homes(&config)) {
+    let page = match private::tidy(
+        &diagnose(&config).await,
+        &private::Known::new(&config, |name| std::env::var_os(name)),
+    ) {
         Ok(page) => page,
         Err(error) => {
             say(format_args!("vestibule-mcp: the page could not be put together: {error}"));

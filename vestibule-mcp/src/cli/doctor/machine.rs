@@ -24,7 +24,7 @@ const SYSCTLS: [&str; 5] = [
 /// Variables whose value may be a secret, or names the user, and does not matter.
 const WHETHER_SET: [&str; 3] = ["XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "HTTPS_PROXY"];
 /// Variables that lead the command line of an engine elsewhere.
-const ADDRESSES: [&str; 2] = ["DOCKER_HOST", "CONTAINER_HOST"];
+pub const ADDRESSES: [&str; 2] = ["DOCKER_HOST", "CONTAINER_HOST"];
 
 /// What is said of a variable that has no value.
 pub const UNSET: &str = "unset";

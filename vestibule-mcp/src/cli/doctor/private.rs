@@ -2,34 +2,66 @@
 //! path of the home folder, and whatever could drive a terminal. All in one place, over every text there
 //! is on the page, so that no row can forget it.
 
+use super::machine::ADDRESSES;
 use super::page::Page;
 use crate::config::{self, Config};
 use crate::escape::{for_display, is_hostile};
 use crate::redact;
 use serde_json::Value;
+use std::ffi::OsString;
 use std::path::PathBuf;
+
+/// What must not stand on the page as it is.
+#[derive(Debug, Default)]
+pub struct Known {
+    /// The names of the home folder, the longest first.
+    homes: Vec<String>,
+    /// Addresses of the environment, and how each is shown. A password of theirs may hold what ends an
+    /// address in a text.
+    addresses: Vec<(String, String)>,
+}
+
+impl Known {
+    /// What is known of these settings and this environment.
+    pub fn new(config: &Config, variable: impl Fn(&str) -> Option<OsString>) -> Known {
+        let values = ADDRESSES.iter().filter_map(|name| variable(name));
+        let values = values.map(|value| value.to_string_lossy().trim().to_owned());
+        let addresses = values.flat_map(|value| {
+            let shown = redact::bare_value(&value);
+            // As it is, and as a program quotes it.
+            let quoted = value.escape_debug().to_string();
+            [(quoted, shown.clone()), (value, shown)]
+        });
+        let told = |(value, shown): &(String, String)| value != shown;
+        Known { homes: homes(config), addresses: addresses.filter(told).collect() }
+    }
+}
 
 /// The page as it may be shown, as text and as JSON.
 ///
 /// # Errors
 /// If the page cannot be written as JSON and read again.
-pub fn tidy(page: &Page, homes: &[String]) -> serde_json::Result<Page> {
+pub fn tidy(page: &Page, known: &Known) -> serde_json::Result<Page> {
     let mut value = serde_json::to_value(page)?;
-    walk(&mut value, homes);
+    walk(&mut value, known);
     serde_json::from_value(value)
 }
 
-fn walk(value: &mut Value, homes: &[String]) {
+fn walk(value: &mut Value, known: &Known) {
     match value {
-        Value::String(text) => *text = clean(text, homes),
-        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, homes)),
-        Value::Object(members) => members.values_mut().for_each(|member| walk(member, homes)),
+        Value::String(text) => *text = clean(text, known),
+        Value::Array(items) => items.iter_mut().for_each(|item| walk(item, known)),
+        Value::Object(members) => members.values_mut().for_each(|member| walk(member, known)),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
-fn clean(text: &str, homes: &[String]) -> String {
-    let text = homes.iter().fold(redact::text(text), |text, home| shorten(&text, home));
+fn clean(text: &str, known: &Known) -> String {
+    let text = known
+        .addresses
+        .iter()
+        .fold(text.to_owned(), |text, (value, shown)| text.replace(value, shown));
+    let text = known.homes.iter().fold(redact::text(&text), |text, home| shorten(&text, home));
     // Backslashes stay: what was escaped where it was read must not be escaped again.
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -44,7 +76,7 @@ fn clean(text: &str, homes: &[String]) -> String {
 
 /// The names of the home folder: as it is set, as it really is, and of the user database, each also as it
 /// looks where it was escaped.
-pub fn homes(config: &Config) -> Vec<String> {
+fn homes(config: &Config) -> Vec<String> {
     let named = [config.home.clone(), config::passwd_home()];
     let mut homes: Vec<PathBuf> = named.into_iter().flatten().collect();
     homes.extend(homes.clone().iter().filter_map(|home| home.canonicalize().ok()));
@@ -118,14 +150,30 @@ mod tests {
 
     #[test]
     fn what_an_engine_says_is_redacted_like_everything_else() {
-        let homes = ["/home/ada".to_owned()];
+        let known = Known { homes: vec!["/home/ada".to_owned()], addresses: Vec::new() };
         let said = "no answer at tcp://ada:hunter2@build.example?k=1 nor unix:///home/ada/d.sock";
         let shown = "no answer at tcp://…@build.example?… nor unix://~/d.sock";
-        assert_eq!(clean(said, &homes), shown);
+        assert_eq!(clean(said, &known), shown);
+    }
+
+    #[test]
+    fn an_address_that_is_known_is_redacted_whatever_its_password_holds() {
+        let config = Config::from_env([("HOME".into(), "/home/ada".into())]);
+        let host = "tcp://ada:p \"hunter2@build.example";
+        let known = Known::new(&config, |name| (name == "DOCKER_HOST").then(|| host.into()));
+        let said = format!("unable to parse {host:?}: parse {host}: invalid");
+        let shown = clean(&said, &known);
+        assert!(
+            !shown.contains("hunter2") && shown.matches("tcp://…@build.example").count() == 2,
+            "{shown}"
+        );
     }
 
     #[test]
     fn nothing_drives_a_terminal_and_what_was_escaped_stays_so() {
-        assert_eq!(clean("a\n\u{1b}[31m\u{202e}b\\n", &[]), "a\\n\\u{1b}[31m\\u{202e}b\\n");
+        assert_eq!(
+            clean("a\n\u{1b}[31m\u{202e}b\\n", &Known::default()),
+            "a\\n\\u{1b}[31m\\u{202e}b\\n"
+        );
     }
 }
