@@ -160,13 +160,19 @@ impl Place {
     /// Asserts that nothing is left, as soon as it is so but within two seconds.
     #[track_caller]
     pub fn assert_nothing_left(&self) {
-        let end = Instant::now() + PATIENCE;
+        self.assert_nothing_left_after(PATIENCE);
+    }
+
+    /// Asserts that nothing is left, as soon as it is so but within that time.
+    #[track_caller]
+    pub fn assert_nothing_left_after(&self, patience: Duration) {
+        let end = Instant::now() + patience;
         loop {
             let left = self.leftovers();
             if left.is_empty() {
                 return;
             }
-            assert!(Instant::now() < end, "left behind after {PATIENCE:?}: {left:#?}");
+            assert!(Instant::now() < end, "left behind after {patience:?}: {left:#?}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
