@@ -55,8 +55,9 @@ class Image:
 def layer(archive, form="gzip", diff=None, stored=None, **more):
     """A layer: what it is stored as, its descriptor, and its diff id. `stored` spares compressing it."""
     stored = tars.pressed(archive, form) if stored is None else stored
-    described = {"mediaType": LAYER + SUFFIX[form], "digest": digest_of(stored), "size": len(stored), **more}
-    return stored, described, diff or digest_of(archive)
+    digest = digest_of(stored)
+    described = {"mediaType": LAYER + SUFFIX[form], "digest": digest, "size": len(stored), **more}
+    return stored, described, diff or (digest if stored is archive else digest_of(archive))
 
 
 def image(layers, architecture=MACHINE, docker=False, environment=(PATH,), diffs=None, **more):

@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "cases"))
 
 # In this order: the last of them looks whether all that went before has left something.
-MODULES = "isolation limits memory bombs cpu usage many figures ways older kills faults leftovers".split()
+MODULES = "isolation limits memory bombs cpu usage many figures ways older kills faults images leftovers".split()
 AUDIT = "audit-of-every-call"
 
 

@@ -8,6 +8,7 @@ from checking import expect
 from machine import PATIENCE, SERVER
 
 NATIVE = "native (rootfs: this machine's /usr, read-only)"
+IN_IMAGE = "native"
 # For what is not about the processor's limit: the emulated machine is slow enough without it.
 FAST = {"CPU_PCT": 200}
 WORK = tempfile.mkdtemp(prefix="native-")
@@ -27,8 +28,8 @@ class Client(Caller):
         is_native(self.call("bash", "echo alive"), "alive")
 
 
-def is_native(answer, stdout=None):
-    expect(answer.isolation == NATIVE, f"isolation: {answer.text}")
+def is_native(answer, stdout=None, level=NATIVE):
+    expect(answer.isolation == level, f"isolation: {answer.text}")
     expect(stdout is None or answer.stdout == stdout, f"stdout: {answer.text}")
 
 
