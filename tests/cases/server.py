@@ -9,6 +9,7 @@ import threading
 import time
 
 from result import Result, short
+from tally import code_of
 
 
 class ServerDied(Exception):
@@ -21,7 +22,7 @@ class Server:
     def __init__(self, cmd, env, fixtures, stderr_path, undrained=False, init=True):
         self.lock = threading.Condition()
         self.answers, self.junk, self.eof = {}, [], False
-        self.next_id, self.runs = 0, set()
+        self.next_id, self.runs = 0, {}
         self.tally = fixtures.tally_of(env)
         self.undrained = undrained
         stderr = subprocess.PIPE if undrained else open(stderr_path, "ab")
@@ -86,8 +87,7 @@ class Server:
             elif isinstance(message.get("id"), (int, str)):
                 self.answers[message["id"]] = message
                 if message["id"] in self.runs and self.tally:
-                    self.runs.discard(message["id"])
-                    self.tally.answer(message)
+                    self.tally.answer(self.runs.pop(message["id"]), message)
             self.lock.notify_all()
 
     # ---- writing
@@ -112,7 +112,7 @@ class Server:
         if params is not None:
             message["params"] = params
         if method == "tools/call" and params.get("name") == "run_code":
-            self.runs.add(rid)
+            self.runs[rid] = code_of(params)
         self.write_raw(json.dumps(message).encode() + b"\n")
         return rid
 
