@@ -4,12 +4,14 @@
 //! file of it has the size and the time of change that it was made with. The kernel alone sets that
 //! time (`st_ctime`). Looking costs a `statx` for each file, some 3 microseconds, and no byte is read; it
 //! is done for each run, while the sandbox is built.
+//!
+//! The tree is what code of the image has left: how much of it is looked at, and held, is limited.
 
-use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::io::{self, Write};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::fs::{self, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,10 +20,24 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub const TREE: &str = "bytecode";
 /// The list of its files, in its image's folder. Written last: without it the tree does not count.
 pub const LIST: &str = "bytecode.files";
-/// The most files that a tree may have, and the most bytes; python's library has 600 and 10 MB of them.
-const MOST: (usize, u64) = (200_000, 1 << 30);
+/// What a tree may have. Python's library has 600 files of 10 MB, whose paths have 30 KB.
+const MOST: Most = Most { entries: 20_000, depth: 32, path: 1024, paths: 4 << 20, bytes: 1 << 30 };
 /// What would break a line of the list.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b'%').add(b' ');
+
+/// Limits of a tree, each on what the look at it, for each run, costs in time or memory.
+struct Most {
+    /// Files and folders.
+    entries: usize,
+    /// Folders in one another.
+    depth: usize,
+    /// Bytes of one path below the tree.
+    path: usize,
+    /// Bytes of all paths.
+    paths: usize,
+    /// Bytes of all files.
+    bytes: u64,
+}
 
 /// Size in bytes and time of change in nanoseconds, by the file's path below the tree.
 type Files = BTreeMap<PathBuf, (u64, i128)>;
@@ -71,81 +87,87 @@ fn list_id(image: &Path) -> Option<ListId> {
 /// # Errors
 /// Why it is not; `NotFound` where there is none.
 pub fn check(image: &Path) -> io::Result<()> {
-    let list = fs::read_to_string(image.join(LIST))?;
-    let listed = parse(&list).ok_or_else(|| io::Error::other("its list is damaged"))?;
-    let there = look(&image.join(TREE))?;
-    match there == listed {
+    let mut list = BufReader::new(File::open(image.join(LIST))?);
+    let files = look(&image.join(TREE), &MOST)?;
+    // No more of the list is read, nor held, than the tree that is there needs.
+    let mut listed = Vec::new();
+    let mut same = |line: &[u8]| {
+        listed.resize(line.len(), 0);
+        list.read_exact(&mut listed).is_ok() && listed == line
+    };
+    match lines(&files).all(|line| same(line.as_bytes())) && list.read(&mut [0])? == 0 {
         true => Ok(()),
         false => Err(io::Error::other("it was changed since `setup` made it")),
     }
 }
 
-/// Whether a tree that a sandbox has left is one that can be kept: it has folders and files alone, within
-/// limits, and can be removed without further ado.
+/// Whether a tree that a sandbox has left is one that can be kept: it has folders and compiled modules alone,
+/// within limits, and can be removed without further ado.
 ///
 /// # Errors
 /// Why it is not, and those of the files.
 pub fn fit(tree: &Path) -> io::Result<()> {
-    let files = look(tree)?;
-    let bytes = files.values().fold(0, |sum: u64, (size, _)| sum.saturating_add(*size));
-    match files.len() > MOST.0 || bytes > MOST.1 {
-        true => Err(io::Error::other("it holds too much")),
-        false => Ok(()),
-    }
+    look(tree, &MOST).map(drop)
 }
 
 /// Writes the list of the tree in an image's folder.
 ///
 /// # Errors
-/// Those of the files, and where the tree holds anything but folders and files.
+/// Those of the files, and where the tree is not [`fit`].
 pub fn seal(image: &Path) -> io::Result<usize> {
-    let files = look(&image.join(TREE))?;
+    let files = look(&image.join(TREE), &MOST)?;
     let new = image.join(format!("{LIST}.new"));
-    let mut text = Vec::new();
-    for (name, (size, changed)) in &files {
-        let name = percent_encode(name.as_os_str().as_bytes(), ESCAPED);
-        writeln!(text, "{size} {changed} {name}")?;
-    }
-    writeln!(text, "end {}", files.len())?;
-    fs::write(&new, text)?;
-    fs::File::open(&new)?.sync_all()?;
+    let mut list = BufWriter::new(File::create(&new)?);
+    lines(&files).try_for_each(|line| list.write_all(line.as_bytes()))?;
+    list.into_inner()?.sync_all()?;
     fs::rename(new, image.join(LIST))?;
     Ok(files.len())
 }
 
-fn parse(list: &str) -> Option<Files> {
-    let (lines, end) = list.strip_suffix('\n')?.rsplit_once('\n').unwrap_or(("", list.trim_end()));
-    let count: usize = end.strip_prefix("end ")?.parse().ok()?;
-    let mut files = Files::new();
-    for line in lines.lines() {
-        let mut words = line.splitn(3, ' ');
-        let (size, changed) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let name = percent_decode_str(words.next()?).collect();
-        files.insert(PathBuf::from(std::ffi::OsString::from_vec(name)), (size, changed));
-    }
-    (files.len() == count).then_some(files)
+/// The list of files, line by line.
+fn lines(files: &Files) -> impl Iterator<Item = String> + '_ {
+    let line = |(name, (size, changed)): (&PathBuf, &(u64, i128))| {
+        let name = percent_encode(name.as_os_str().as_bytes(), ESCAPED);
+        format!("{size} {changed} {name}\n")
+    };
+    files.iter().map(line).chain(std::iter::once_with(|| format!("end {}\n", files.len())))
 }
 
-/// The files of a tree.
-fn look(tree: &Path) -> io::Result<Files> {
+/// The files of a tree. Ends where it passes a limit, however much more there is.
+fn look(tree: &Path, most: &Most) -> io::Result<Files> {
     let mut files = Files::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
+    let mut folders = vec![(PathBuf::new(), 0)];
+    let (mut entries, mut paths, mut bytes) = (0, 0, 0_u64);
+    while let Some((folder, depth)) = folders.pop() {
         for entry in fs::read_dir(tree.join(&folder))? {
             let entry = entry?;
             let (name, kind) = (folder.join(entry.file_name()), entry.file_type()?);
+            let length = name.as_os_str().len();
+            (entries, paths) = (entries + 1, paths + length);
+            if entries > most.entries || length > most.path || paths > most.paths {
+                return Err(io::Error::other(
+                    "it has more files, or longer names, than modules have",
+                ));
+            }
+            // Of the entry itself, and not of what a link leads to.
+            let status = entry.metadata()?;
             if kind.is_dir() {
-                if entry.metadata()?.mode() & 0o700 != 0o700 {
+                if status.mode() & 0o700 != 0o700 {
                     return Err(io::Error::other("it holds a folder that is locked"));
                 }
-                folders.push(name);
-            } else if kind.is_file() {
-                // Of the entry itself, and not of what a link leads to.
-                let status = entry.metadata()?;
+                if depth == most.depth {
+                    return Err(io::Error::other("its folders are too deep in one another"));
+                }
+                folders.push((name, depth + 1));
+            } else if kind.is_file() && name.extension().is_some_and(|end| end == "pyc") {
+                bytes = bytes.saturating_add(status.len());
+                if bytes > most.bytes {
+                    return Err(io::Error::other("its files are larger than modules are"));
+                }
                 let changed = i128::from(status.ctime()) * 1_000_000_000;
                 files.insert(name, (status.len(), changed + i128::from(status.ctime_nsec())));
             } else {
-                return Err(io::Error::other("it holds something that is no file"));
+                return Err(io::Error::other("it holds something that is no compiled module"));
             }
         }
     }
@@ -185,12 +207,64 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_tree_has_a_list_too() {
-        assert_eq!(parse("end 0\n"), Some(Files::new()));
-        for damaged in ["", "end 0", "end 1\n", "1 2 a\nend 2\n", "x 2 a\nend 1\n", "1 2\nend 1\n"]
-        {
-            assert_eq!(parse(damaged), None, "{damaged:?}");
+    fn an_empty_tree_has_a_list_too_and_another_list_is_none() {
+        let image = image("lists");
+        let whole = fs::read(image.join(LIST)).unwrap();
+        let text = String::from_utf8(whole.clone()).unwrap();
+        let cut = &text[..text.len() - 1];
+        let end = &text[text.rfind("end").unwrap()..];
+        let without_end = &text[..text.len() - end.len()];
+        let more = format!("{text}x");
+        for damaged in ["", cut, end, without_end, &more, &text.replace(".pyc", ".pyd")] {
+            fs::write(image.join(LIST), damaged).unwrap();
+            assert!(check(&image).is_err(), "{damaged:?}");
         }
+        fs::write(image.join(LIST), whole).unwrap();
+        check(&image).unwrap();
+        fs::remove_dir_all(image.join(TREE).join("usr")).unwrap();
+        assert_eq!(seal(&image).unwrap(), 0);
+        assert_eq!(fs::read_to_string(image.join(LIST)).unwrap(), "end 0\n");
+        check(&image).unwrap();
+        fs::remove_dir_all(image).unwrap();
+    }
+
+    #[test]
+    fn no_more_of_a_tree_is_looked_at_than_a_limit_allows() {
+        let image = image("limits");
+        let tree = image.join(TREE);
+        // Folders `usr` and `usr/lib`, and in that two files of ten bytes, `a.pyc` and `b c%.pyc`.
+        let just = || Most { entries: 4, depth: 2, path: 16, paths: 3 + 7 + 13 + 16, bytes: 20 };
+        assert_eq!(look(&tree, &just()).unwrap().len(), 2);
+        for (name, most) in [
+            ("entries", Most { entries: 3, ..just() }),
+            ("depth", Most { depth: 1, ..just() }),
+            ("path", Most { path: 15, ..just() }),
+            ("paths", Most { paths: 38, ..just() }),
+            ("bytes", Most { bytes: 19, ..just() }),
+        ] {
+            assert!(look(&tree, &most).is_err(), "{name}");
+        }
+        // One more than is looked at, so that what is beyond cannot have been.
+        fs::write(tree.join("usr/lib/c.pyc"), "").unwrap();
+        assert!(look(&tree, &just()).is_err());
+        fs::remove_dir_all(image).unwrap();
+    }
+
+    /// As an image's own code may leave it in place of modules.
+    #[test]
+    fn a_tree_of_many_long_names_is_neither_kept_nor_read() {
+        let image = image("many");
+        let folder = image.join(TREE).join("usr");
+        for number in 0..MOST.entries {
+            fs::write(folder.join(format!("{number}.pyc")), "").unwrap();
+        }
+        assert!(fit(&image.join(TREE)).unwrap_err().to_string().contains("more files"));
+        assert!(seal(&image).is_err() && check(&image).is_err());
+        let long = image.join(TREE).join(vec!["x".repeat(245); 5].join("/"));
+        fs::remove_dir_all(&folder).unwrap();
+        fs::create_dir_all(&long).unwrap();
+        assert!(fit(&image.join(TREE)).unwrap_err().to_string().contains("longer names"));
+        fs::remove_dir_all(image).unwrap();
     }
 
     #[test]
@@ -203,9 +277,11 @@ mod tests {
                 std::os::unix::fs::PermissionsExt::from_mode(0o500),
             )
         };
-        let large: Deed = |tree| fs::File::create(tree.join("x"))?.set_len(MOST.1 + 1);
-        let linked: Deed = |tree| symlink("/etc", tree.join("l"));
-        for (name, deed) in [("locked", locked), ("large", large), ("linked", linked)] {
+        let large: Deed = |tree| File::create(tree.join("x.pyc"))?.set_len(MOST.bytes + 1);
+        let linked: Deed = |tree| symlink("/etc", tree.join("l.pyc"));
+        let other: Deed = |tree| fs::write(tree.join("module.so"), "");
+        let deeds = [("locked", locked), ("large", large), ("linked", linked), ("other", other)];
+        for (name, deed) in deeds {
             let image = image(&format!("unfit-{name}"));
             fit(&image.join(TREE)).unwrap();
             deed(&image.join(TREE)).unwrap();
