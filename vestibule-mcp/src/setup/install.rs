@@ -10,7 +10,8 @@ use super::resolve::{self, Resolved};
 use super::source::Source;
 use super::unpack::{Budget, Summary, Unpacker};
 use crate::config::ImageReference;
-use crate::store::{FILES, Layer, RECORD, ROOT, Record, Store, inventory, record};
+use crate::store::record::{self, UnwritableRecord};
+use crate::store::{FILES, Layer, RECORD, ROOT, Record, Store, inventory};
 use nix::fcntl::{OFlag, open};
 use nix::sys::stat::Mode;
 use std::fs::{self, File};
@@ -199,7 +200,7 @@ impl Work<'_> {
             size: layer.size,
         });
         let environment =
-            configuration.config.as_ref().and_then(|config| config.environment.clone());
+            configuration.config.as_ref().and_then(|config| config.environment.as_deref());
         let now = chrono::Utc::now();
         let record = Record {
             format: record::FORMAT,
@@ -208,14 +209,23 @@ impl Work<'_> {
             config: resolved.manifest.config.digest.to_string(),
             layers: layers.collect(),
             platform: configuration.platform.to_string(),
-            created: configuration.created.clone(),
+            created: record::created(configuration.created.as_ref()),
             unpacked: now.to_rfc3339_opts(chrono::SecondsFormat::Secs, true),
-            environment: environment.unwrap_or_default(),
+            environment: record::variables(environment.unwrap_or_default()),
             bytes: totals.bytes,
             entries: totals.folders + totals.files + totals.links,
         };
         let path = scratch.join(RECORD);
-        record.write(&path).map_err(|error| SetupError::of_file("written", &path, &error))?;
+        record.write(&path).map_err(|error| match error {
+            UnwritableRecord::Io(error) => SetupError::of_file("written", &path, &error),
+            UnwritableRecord::Long(size) => resolve::refuse(
+                self.image,
+                &format!(
+                    "has variables and layers of {size} bytes, and {} is the most",
+                    record::MAX
+                ),
+            ),
+        })?;
         Ok(record)
     }
 

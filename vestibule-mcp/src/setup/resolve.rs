@@ -104,7 +104,8 @@ fn unusable(image: &ImageReference, error: &DocumentError) -> SetupError {
     refuse(image, &format!("cannot be used: {error}"))
 }
 
-fn refuse(image: &ImageReference, why: &str) -> SetupError {
+/// An image that is not to be had, and why: a clause that goes on from its name.
+pub fn refuse(image: &ImageReference, why: &str) -> SetupError {
     let name = for_display(image.as_str(), 400);
     SetupError::new(
         format!("the image {name} {why}"),

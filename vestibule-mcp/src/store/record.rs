@@ -9,8 +9,10 @@ use std::path::Path;
 
 /// The form of the file; another one is not read.
 pub const FORMAT: u32 = 1;
-/// The most bytes that the file may have.
-const MAX: u64 = 8 << 20;
+/// The most bytes that the file may have. It has some KB: each run reads it.
+pub const MAX: u64 = 512 << 10;
+/// The most bytes of what an image says of the moment it was made; RFC 3339 needs some 30.
+const CREATED: usize = 64;
 
 /// An unpacked image.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -31,7 +33,7 @@ pub struct Record {
     pub created: Option<String>,
     /// When it was unpacked, in UTC.
     pub unpacked: String,
-    /// `NAME=value`, as its configuration has them.
+    /// `NAME=value`, as its configuration has them: those that a sandbox can be given.
     pub environment: Vec<String>,
     /// Bytes of its files.
     pub bytes: u64,
@@ -64,6 +66,17 @@ pub enum UnreadableRecord {
     Format(u32),
 }
 
+/// Why there is no record of an image.
+#[derive(Debug, thiserror::Error)]
+pub enum UnwritableRecord {
+    /// The file cannot be written.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// It would be too long to be read again.
+    #[error("its record has {0} bytes")]
+    Long(u64),
+}
+
 impl Record {
     /// Reads a record.
     ///
@@ -82,24 +95,43 @@ impl Record {
     /// Writes the record to a new file.
     ///
     /// # Errors
-    /// Those of the file.
-    pub fn write(&self, path: &Path) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(self)?;
+    /// Those of the file, and where the record has more than [`MAX`] bytes: it could not be read again.
+    pub fn write(&self, path: &Path) -> Result<(), UnwritableRecord> {
+        let mut text = serde_json::to_vec_pretty(self).map_err(io::Error::from)?;
         text.push(b'\n');
-        File::create(path)?.write_all(&text)
+        match text.len() as u64 {
+            size if size > MAX => Err(UnwritableRecord::Long(size)),
+            _ => Ok(File::create(path)?.write_all(&text)?),
+        }
     }
 
-    /// The image's variables that a sandbox can be given: those that are its own, such as `HOME`, stay
-    /// as they are, and what no environment can hold is left out.
+    /// The image's variables that a sandbox can be given.
     pub fn environment(&self) -> Vec<(String, String)> {
-        let own = |name: &str| VARIABLES.iter().any(|(own, _)| *own == name);
-        let parted = self.environment.iter().filter_map(|line| line.split_once('='));
-        let usable = parted.filter(|(name, value)| {
-            !own(name) && *name != "PYTHONPYCACHEPREFIX" && Sandbox::is_variable(name, value)
-        });
-        let pairs = usable.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        pairs.take(Sandbox::MAX_VARIABLES).collect()
+        let pairs = usable(&self.environment);
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     }
+}
+
+/// Of what an image says, the variables that a record holds, as `NAME=value`. What no run could have is
+/// left out here, so that none has to read it.
+pub fn variables(said: &[String]) -> Vec<String> {
+    usable(said).map(|(name, value)| format!("{name}={value}")).collect()
+}
+
+/// When an image was made, unless what it says of that is no moment.
+pub fn created(said: Option<&String>) -> Option<String> {
+    said.filter(|text| text.len() <= CREATED).cloned()
+}
+
+/// Those that are the sandbox's own, such as `HOME`, stay as they are, and what no environment can hold is
+/// left out.
+fn usable(lines: &[String]) -> impl Iterator<Item = (&str, &str)> {
+    let own = |name: &str| VARIABLES.iter().any(|(own, _)| *own == name);
+    let parted = lines.iter().filter_map(|line| line.split_once('='));
+    let usable = parted.filter(move |(name, value)| {
+        !own(name) && *name != "PYTHONPYCACHEPREFIX" && Sandbox::is_variable(name, value)
+    });
+    usable.take(Sandbox::MAX_VARIABLES)
 }
 
 #[cfg(test)]
@@ -148,7 +180,29 @@ mod tests {
         let record = Record { environment, ..Record::example() };
         let names: Vec<String> = record.environment().into_iter().map(|pair| pair.0).collect();
         assert_eq!(names, ["PATH", "X", "V"]);
+        assert_eq!(variables(&record.environment), ["PATH=/a:/b", "X=", "V=a=b"]);
         let many = (0..100).map(|number| format!("V{number}=1")).collect();
         assert_eq!(Record { environment: many, ..record }.environment().len(), 64);
+    }
+
+    #[test]
+    fn what_an_image_says_makes_no_record_that_is_not_read_again() {
+        let path = std::env::temp_dir().join(format!("record-long-{}", std::process::id()));
+        let mut said = vec![String::new(); 1_300_000];
+        said.extend((0..100).map(|number| format!("V{number}={}", "x".repeat(4000))));
+        let environment = variables(&said);
+        assert_eq!(environment.len(), 64, "the rest is no use to a sandbox");
+        let moment = "2026-11-30T00:00:00.123456789Z".to_owned();
+        assert_eq!(created(Some(&moment)), Some(moment));
+        assert_eq!(created(Some(&"x".repeat(1 << 20))), None);
+        let record = Record { environment, ..Record::example() };
+        record.write(&path).unwrap();
+        assert_eq!(Record::read(&path).unwrap(), record);
+        std::fs::remove_file(&path).unwrap();
+        // Each is escaped to six bytes.
+        let environment = (0..64).map(|number| format!("V{number}={}", "\u{1}".repeat(4000)));
+        let long = Record { environment: environment.collect(), ..record };
+        assert!(matches!(long.write(&path), Err(UnwritableRecord::Long(_))));
+        assert!(!path.exists());
     }
 }
