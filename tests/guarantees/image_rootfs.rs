@@ -199,12 +199,18 @@ fn compiled_modules_that_cannot_be_had_cost_speed_alone() -> Outcome {
     place.file("file", "no folder");
     symlink("/usr/lib", place.base().join("link")).expect("a link");
     let here = ["missing", "file", "link"].map(|name| place.base().join(name));
+    // Python writes to its working folder where what its environment names is not there.
+    let code = "echo ran; for f in /pycache/* /pycache/.[!.]*; do [ -e \"$f\" ] && echo shown $f; done; \
+                [ -d \"$PYTHONPYCACHEPREFIX\" ] && echo there; echo x 2>/dev/null >/pycache/b && echo wrote";
     // The kernel refuses a clone of the last alone: there are mounts below it.
     for tree in here.into_iter().chain([PathBuf::from("/")]) {
         let sandbox = Sandbox { bytecode: Some(tree.clone()), ..in_image(&image, &workspace) };
-        let got = run(&place, sandbox, "echo ran; [ -e /pycache ] && echo shown");
-        assert_eq!(got.as_deref(), Ok("ran\n"), "{tree:?}");
+        let got = run(&place, sandbox, code);
+        assert_eq!(got.as_deref(), Ok("ran\nthere\n"), "{tree:?}");
     }
+    // Without modules nothing names it.
+    let got = run(&place, in_image(&image, &workspace), "echo $PYTHONPYCACHEPREFIX /pycache*");
+    assert_eq!(got.as_deref(), Ok("/pycache*\n"));
     place.assert_nothing_left();
     Ok(())
 }

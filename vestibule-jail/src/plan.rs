@@ -100,16 +100,7 @@ pub struct RootPlan {
     /// Folders that are covered with an empty one, absolute inside.
     pub masks: Vec<PathBuf>,
     /// Compiled python modules, shown at [`BYTECODE`](protocol::environment::BYTECODE).
-    pub bytecode: Option<Folder>,
-}
-
-/// A folder that was looked at.
-#[derive(Debug, Deserialize, PartialEq, Serialize)]
-pub struct Folder {
-    /// Its path, without symbolic links.
-    pub path: PathBuf,
-    /// Its device and inode as looked at.
-    pub identity: (u64, u64),
+    pub bytecode: Option<PathBuf>,
 }
 
 /// A name in the root file system and how it gets into the sandbox.
@@ -156,7 +147,7 @@ mod tests {
                 top,
                 etc: vec![Entry { name: PathBuf::from("ssl/certs"), kind: EntryKind::Folder }],
                 masks: vec![PathBuf::from("/usr/src")],
-                bytecode: Some(Folder { path: PathBuf::from("/images/pyc"), identity: (1, 3) }),
+                bytecode: Some(PathBuf::from("/images/pyc")),
             },
             workspace: Workspace {
                 path: PathBuf::from("/home/a b/ws"),

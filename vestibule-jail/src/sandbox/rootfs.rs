@@ -2,10 +2,10 @@
 //! `/workspace` and `/sandbox`.
 
 use super::mounter::{BYTES_PER_INODE, Mounter, open_source, open_within};
-use crate::plan::{Entry, EntryKind, Folder, RootPlan, Workspace};
+use crate::plan::{Entry, EntryKind, RootPlan, Workspace};
 use crate::sys::mount::{Attributes, clone_tree};
 use nix::errno::Errno;
-use nix::sys::stat::fstat;
+use nix::sys::stat::{SFlag, fstat};
 use protocol::environment::BYTECODE;
 use protocol::{Rootfs, TmpfsMib};
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,23 +23,24 @@ pub fn mount(world: &mut Mounter, root: &RootPlan) -> nix::Result<()> {
     Ok(())
 }
 
-/// Shows compiled python modules. A tree that was exchanged meanwhile or cannot be had, such as one with
-/// mounts below it, is left out: without it the same programs run, only slower. From there on a failure is
-/// the sandbox's own and refuses it.
-fn mount_bytecode(world: &mut Mounter, tree: &Folder) -> nix::Result<()> {
+/// Shows compiled python modules. A tree that cannot be had, such as one with mounts below it, is left out:
+/// without it the same programs run, only slower. From there on a failure is the sandbox's own and refuses
+/// it. Its place is made all the same, of the root's own and read-only as that: the guest's environment names
+/// it, and python, which asks for the folders above a file until one is there, would take what has no root
+/// for a name in its working folder, and write there.
+fn mount_bytecode(world: &mut Mounter, tree: &Path) -> nix::Result<()> {
     let target = Path::new(BYTECODE.trim_start_matches('/'));
-    let Ok(cloned) = clone_bytecode(tree) else { return Ok(()) };
     world.folder(target)?;
+    let Ok(cloned) = clone_bytecode(tree) else { return Ok(()) };
     world.restrict(cloned.as_fd(), target, Attributes::READ_ONLY, false)?;
     world.attach(cloned.as_fd(), target)
 }
 
 /// A clone of the tree that is attached nowhere yet.
-fn clone_bytecode(tree: &Folder) -> nix::Result<OwnedFd> {
-    let folder = open_source(&tree.path)?;
-    let status = fstat(&folder)?;
-    if (status.st_dev, status.st_ino) != tree.identity {
-        return Err(Errno::ESTALE);
+fn clone_bytecode(tree: &Path) -> nix::Result<OwnedFd> {
+    let folder = open_source(tree)?;
+    if SFlag::from_bits_truncate(fstat(&folder)?.st_mode) & SFlag::S_IFMT != SFlag::S_IFDIR {
+        return Err(Errno::ENOTDIR);
     }
     clone_tree(folder.as_fd(), "", false)
 }

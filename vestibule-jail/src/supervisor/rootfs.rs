@@ -1,7 +1,7 @@
 //! What the root file system offers: its top folders, what of `/etc` programs need, the
 //! interpreters, and what has to be covered.
 
-use crate::plan::{Entry, EntryKind, Folder, RootPlan};
+use crate::plan::{Entry, EntryKind, RootPlan};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{FileStat, SFlag, fstat};
@@ -81,18 +81,9 @@ pub fn plan(sandbox: &Sandbox) -> Result<(RootPlan, Interpreters), Refusal> {
         top,
         etc,
         masks,
-        bytecode: sandbox.bytecode.as_deref().and_then(bytecode),
+        bytecode: sandbox.bytecode.clone(),
     };
     Ok((plan, interpreters))
-}
-
-/// The folder of compiled modules. Without it the same programs run, only slower.
-fn bytecode(path: &Path) -> Option<Folder> {
-    let how = OpenHow::new()
-        .flags(OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC)
-        .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS | ResolveFlag::RESOLVE_NO_MAGICLINKS);
-    let status = fstat(&openat2(AT_FDCWD, path, how).ok()?).ok()?;
-    Some(Folder { path: path.to_owned(), identity: (status.st_dev, status.st_ino) })
 }
 
 fn reported((language, found): (Language, Result<Found, String>)) -> Interpreter {
