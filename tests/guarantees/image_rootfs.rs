@@ -15,6 +15,7 @@ tests::tests![
     the_image_cannot_be_changed_from_inside,
     a_missing_image_is_refused,
     a_script_is_no_interpreter,
+    a_python_of_any_name_takes_no_place_in_etc,
     compiled_modules_are_shown_read_only,
     compiled_modules_that_cannot_be_had_cost_speed_alone,
     compiled_modules_that_stay_writable_are_refused,
@@ -164,6 +165,27 @@ fn a_script_is_no_interpreter() -> Outcome {
             said.contains(word) && said.contains("step exec") && ran.stdout.is_empty(),
             "{said}"
         );
+    }
+    place.assert_nothing_left();
+    Ok(())
+}
+
+fn a_python_of_any_name_takes_no_place_in_etc() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let folder = image.join("usr/bin");
+    for name in ["passwd", "group", "hosts", "machine-id", "ssl", "pki", "shadow"] {
+        for path in ["etc/pki", "etc/ssl/certs"] {
+            fs::create_dir_all(image.join(path)).expect("a folder");
+        }
+        fs::write(image.join("etc").join(name), "of the image").ok();
+        fs::copy(folder.join("bash"), folder.join(name)).expect("a copy");
+        let _ = fs::remove_file(folder.join("python3"));
+        symlink(name, folder.join("python3")).expect("a link");
+        let code = "while read -r l; do [ \"$l\" = 'of the image' ] && echo $l; done \
+                    </etc/passwd; [ -e /etc/shadow ] && echo shadow; echo ran";
+        let got = run(&place, in_image(&image, &workspace), code);
+        assert_eq!(got.as_deref(), Ok("ran\n"), "{name}");
     }
     place.assert_nothing_left();
     Ok(())

@@ -9,6 +9,7 @@ use protocol::{
     Cause, Interpreter, Interpreters, Language, Measured, Refusal, Retry, Rootfs, Sandbox, Step,
     StepError,
 };
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -131,8 +132,16 @@ fn etc_names(interpreters: &[(Language, Result<Found, String>)]) -> Vec<PathBuf>
     let pythons = interpreters.iter().filter(|(language, _)| *language == Language::Python);
     let version = pythons.filter_map(|(_, found)| found.as_ref().ok()?.real.file_name());
     let mut names: Vec<PathBuf> = ETC.iter().map(PathBuf::from).collect();
-    names.extend(version.map(PathBuf::from).filter(|name| name != Path::new("python3")));
+    let version = version.filter_map(OsStr::to_str).filter(|name| is_version(name));
+    names.extend(version.map(PathBuf::from));
     names.into_iter().map(|name| Path::new("etc").join(name)).collect()
+}
+
+/// Whether a program's name is that of a python and its version. An image may name its program as it likes,
+/// and another name's place in `/etc` is taken, as that of `passwd` is, or shows what no program needs.
+fn is_version(program: &str) -> bool {
+    let version = program.strip_prefix("python").filter(|version| *version != "3");
+    version.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
 fn below_etc(entry: Entry) -> Option<Entry> {
@@ -285,5 +294,20 @@ mod tests {
         let found = masks(base.as_fd(), &Rootfs::Host, &[]);
         std::fs::remove_dir_all(&root).unwrap();
         assert_eq!(found, [Path::new("/usr/src")]);
+    }
+
+    #[test]
+    fn of_etc_a_python_brings_the_folder_of_its_version_alone() {
+        let more = |program: &str| {
+            let real = Path::new("/usr/bin").join(program);
+            let found = Ok(Found { path: PathBuf::from("/usr/bin/python3"), real });
+            let names = etc_names(&[(Language::Python, found)]);
+            names.into_iter().skip(ETC.len()).collect::<Vec<_>>()
+        };
+        assert_eq!(more("python3.11"), [Path::new("etc/python3.11")]);
+        for other in ["python3", "passwd", "group", "hosts", "ssl", "pki", "shadow", "pythonpasswd"]
+        {
+            assert!(more(other).is_empty(), "{other}");
+        }
     }
 }
