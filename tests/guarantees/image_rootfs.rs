@@ -1,8 +1,8 @@
 //! An unpacked image as the root: the same walls, and nothing in it can turn a mount aside.
 
 use protocol::{Cause, Event, Language, Rootfs, Sandbox};
-use std::fs;
-use std::os::unix::fs::symlink;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use tests::jail::{by_hand, sandbox, script, spec_file};
@@ -15,6 +15,7 @@ tests::tests![
     the_image_cannot_be_changed_from_inside,
     a_missing_image_is_refused,
     a_script_is_no_interpreter,
+    the_helper_is_no_program_of_an_image,
     a_python_of_any_name_takes_no_place_in_etc,
     compiled_modules_are_shown_read_only,
     compiled_modules_that_cannot_be_had_cost_speed_alone,
@@ -140,6 +141,15 @@ fn a_missing_image_is_refused() -> Outcome {
     Ok(())
 }
 
+/// Asserts that the exec is what fails, and that the fix has a word.
+fn assert_not_executed(place: &Place, sandbox: Sandbox, word: &str) {
+    let spec = spec_file(place, "run.json", sandbox, script(Language::Bash, "echo ran"));
+    let ran = by_hand(place, &["--spec", &spec.display().to_string()]);
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!(ran.status.code(), Some(125), "{said}");
+    assert!(said.contains(word) && said.contains("step exec") && ran.stdout.is_empty(), "{said}");
+}
+
 /// Until the exec, `/proc/self/exe` is the helper on the machine's own file system: a script that names
 /// it would start the helper once more, with the libraries of the image.
 fn a_script_is_no_interpreter() -> Outcome {
@@ -152,20 +162,34 @@ fn a_script_is_no_interpreter() -> Outcome {
         ("?", "architecture"),
     ] {
         fs::write(&program, first_line).expect("the image is ours");
-        let spec = spec_file(
-            &place,
-            "run.json",
-            in_image(&image, &workspace),
-            script(Language::Bash, "echo ran"),
-        );
-        let ran = by_hand(&place, &["--spec", &spec.display().to_string()]);
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert_eq!(ran.status.code(), Some(125), "{first_line:?}: {said}");
-        assert!(
-            said.contains(word) && said.contains("step exec") && ran.stdout.is_empty(),
-            "{said}"
-        );
+        assert_not_executed(&place, in_image(&image, &workspace), word);
     }
+    place.assert_nothing_left();
+    Ok(())
+}
+
+/// As above, by the loader that a program names, or by a link that leads elsewhere in the image.
+fn the_helper_is_no_program_of_an_image() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let program = image.join("usr/bin/bash");
+    let bash = fs::read(&program).expect("it is there");
+    let loader = bash.windows(5).position(|bytes| bytes == b"/lib6" || bytes == b"/lib/");
+    let loader = loader.expect("bash has a loader");
+    symlink("/proc/self/exe", image.join("usr/lib/ld")).expect("a link");
+    for other in ["/proc/self/exe\0", "/usr/lib/ld\0"] {
+        let mut changed = bash.clone();
+        changed[loader..loader + other.len()].copy_from_slice(other.as_bytes());
+        fs::write(&program, changed).expect("the image is ours");
+        assert_not_executed(&place, in_image(&image, &workspace), "library loader");
+    }
+    fs::create_dir_all(image.join("proc/self")).expect("a folder");
+    fs::write(image.join("usr/bin/other"), &bash).expect("the image is ours");
+    fs::set_permissions(image.join("usr/bin/other"), Permissions::from_mode(0o755)).expect("ours");
+    symlink("/usr/bin/other", image.join("proc/self/exe")).expect("a link");
+    fs::remove_file(&program).expect("the image is ours");
+    symlink("/proc/self/exe", &program).expect("a link");
+    assert_not_executed(&place, in_image(&image, &workspace), "not a script");
     place.assert_nothing_left();
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::control::{self, Report, Word};
 use crate::plan::Settings;
 use crate::sandbox::Ends;
 use crate::trace::Trace;
-use crate::{status, sys};
+use crate::{loader, status, sys};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
@@ -15,6 +15,7 @@ use protocol::{Step, StepError};
 use std::cell::Cell;
 use std::convert::Infallible;
 use std::ffi::CString;
+use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -112,9 +113,12 @@ fn execute(start: &Start<'_>) -> nix::Result<Infallible> {
     let variables = variables.collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
     let arguments = [program.clone(), script];
     // An image's interpreter must be a program of the image. A script could name `/proc/self/exe`,
-    // which is this program on the machine's own file system until the exec.
-    let open_program = || open(&word.interpreter, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty());
-    let opened = word.from_image.then(open_program).transpose()?;
+    // which is this program on the machine's own file system until the exec; so could a program, as its
+    // loader, and a link could be it.
+    let open_program =
+        || open(&word.interpreter, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
+    let opened = word.from_image.then(open_program).transpose()?.map(File::from);
+    opened.as_ref().map_or(Ok(()), loader::check)?;
     sys::descriptors::close_on_exec(start.ends.control.as_fd())?;
     Err(match opened {
         None => sys::process::execute(&program, &arguments, &variables),

@@ -1,7 +1,7 @@
 //! `vestibule-jail`: builds one sandbox, runs one script in it, and ends.
 //!
 //! Three processes, three parts: [`supervisor`] outside, [`sandbox`] for init inside, [`guest`] for
-//! what becomes the interpreter. [`plan`] is what the first hands to the others, [`control`] what
+//! what becomes the interpreter, which [`loader`] looks at. [`plan`] is what the first hands to the others, [`control`] what
 //! they say to each other. [`pipe`] is the conversation with the server, [`by_hand`] that with a
 //! person, whose command line [`arguments`] reads. [`cgroup`] is where the limits of a run are set. All of it is one thread; `unsafe` stands in [`sys`]
 //! only.
@@ -16,6 +16,7 @@ pub mod cgroup;
 pub mod control;
 pub mod filter;
 pub mod guest;
+pub mod loader;
 pub mod mountinfo;
 pub mod pipe;
 pub mod plan;
