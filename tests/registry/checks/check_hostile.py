@@ -8,9 +8,9 @@ import hostile_contents
 import hostile_names
 import oci
 import tars
-from host import WORK, Canary, by_user
+from host import WORK, Canary, Home, by_user
 from points import proves
-from stand import front, home
+from stand import front, home, python_layers, small_pins
 
 
 class Outside:
@@ -47,6 +47,51 @@ def leftovers(place):
     """No half-made tree stays behind an error."""
     names = sorted(os.listdir(place.rootfs)) if os.path.isdir(place.rootfs) else []
     expect(not [name for name in names if name.startswith(".tmp-")], f"left: {names}")
+
+
+# In python's own place for such lines, which each start of it runs; here where it compiles alone.
+LEAVES = """\
+import os; os.environ.get("PYTHONPYCACHEPREFIX") == "/workspace" and [{} for n in range({})]
+"""
+
+
+def with_python(*entries, **more):
+    """A small python, and a layer of these entries on it: it is set up, and python runs."""
+    layers = [*python_layers(True), *([oci.layer(tars.layer(entries))] if entries else [])]
+    image = oci.for_both(oci.image(layers, **more))
+    with front() as registry:
+        pins = dict(small_pins(registry), IMAGE_PYTHON=registry.pin(image))
+        with Home(**pins) as place:
+            done = place.setup().is_ready()
+            ran = place.run("python", "import json; print(json.loads('[1]'))")
+            expect((ran.code, ran.out) == (0, "[1]\n"), ran.text)
+            leftovers(place)
+            return done, set(os.listdir(place.folder(image))), os.stat(os.path.join(place.folder(image), "image.json"))
+
+
+@proves("hostile-compiled-modules", 10)
+def compiled():
+    """What the image's own code leaves in place of compiled modules is not kept, however much it is."""
+    for leaves, count, why in (
+        ("open(f'/workspace/{n}.pyc', 'w').close()", 20_001, "more files"),
+        ("os.makedirs('/workspace/' + '/'.join(['x' * 245] * 6))", 1, "longer names"),
+        ("os.makedirs('/workspace/' + '/'.join('x' * 40))", 1, "too deep"),
+        ("open('/workspace/other', 'w').close()", 1, "no compiled module"),
+        ("os.truncate(open('/workspace/x.pyc', 'w').name, 2 << 30)", 1, "larger than modules"),
+    ):
+        folder = "usr/local/lib/python3.%d/dist-packages"
+        line = LEAVES.format(leaves, count).encode()
+        lines = [tars.file(f"{folder % n}/leaves.pth", line) for n in range(9, 20)]
+        done, names, _ = with_python(*lines)
+        expect("python's modules are not compiled (" in done.err and why in done.err, f"{why}: {done.err}")
+        expect(not {"bytecode", "bytecode.files"} & names, f"{why}: {sorted(names)}")
+
+
+@proves("hostile-variables", 10)
+def variables():
+    """A configuration of many variables makes no record that is not read again."""
+    _, _, record = with_python(environment=[oci.PATH, *[""] * 1_300_000])
+    expect(record.st_size < 4096, f"a record of {record.st_size} bytes")
 
 
 def register():
