@@ -5,6 +5,7 @@ Each is (name, points, image, outcome).
 
 import gzip
 import hashlib
+import random
 import tarfile
 
 import oci
@@ -77,6 +78,7 @@ def cases(canary):
          JUST_F),
         # Limits.
         ("bomb", [10], bomb, Refused("more than")),
+        ("bomb-named-twice", [10], bomb_named_twice, Refused("more than")),
         ("bomb-sparse", [10], simple([tars.sparse(b"huge", 1 << 44, [(0, b"x" * 512)])]), Refused("sparse")),
         ("bomb-entries", [10], lambda: many_entries(1 << 20), Refused("entries")),
         ("size-huge", [10], simple([header(b"f", 1 << 60)]), Refused("more than")),
@@ -130,6 +132,13 @@ def bomb():
     unpacked.update(END)
     packed = gzip.compress(first, mtime=0) + tars.zeros_gzip(GIGABYTE + len(END))
     return oci.image([oci.layer(None, stored=packed, diff="sha256:" + unpacked.hexdigest())])
+
+
+def bomb_named_twice():
+    """What is loaded once and named twice, and would fit if it were counted twice."""
+    noise = random.Random(1).randbytes(4 << 20)
+    layer = oci.layer(tars.layer([file("noise", noise), file("zeros", bytes(120 << 20))]))
+    return oci.image([layer, layer])
 
 
 def many_entries(count):

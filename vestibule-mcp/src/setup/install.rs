@@ -99,7 +99,7 @@ impl Work<'_> {
             let size = |path: &Path| fs::metadata(path).map(|status| status.len()).ok();
             size(&name).or_else(|| size(&part)).unwrap_or(0).min(layer.size)
         };
-        let here: u64 = resolved.manifest.layers.iter().map(here).sum();
+        let here = resolved.layers().into_iter().map(here).fold(0, u64::saturating_add);
         resolved.size().saturating_sub(here)
     }
 
@@ -133,7 +133,7 @@ impl Work<'_> {
     }
 
     fn load(&self, resolved: &Resolved, progress: &mut Progress) -> Result<(), SetupError> {
-        let layers = &resolved.manifest.layers;
+        let layers = resolved.layers();
         let total = layers.iter().map(|layer| layer.size).fold(0, u64::saturating_add);
         progress.start(&format!("loading {}", self.name()), total);
         for layer in layers {

@@ -7,11 +7,12 @@ use crate::config::ImageReference;
 use crate::escape::for_display;
 use crate::store::digest::Digest;
 use crate::store::pin;
+use std::collections::HashMap;
 
 /// How many indexes may stand before a manifest.
 const INDEXES: usize = 3;
 /// How many layers an image may have; Docker itself takes 127.
-const LAYERS: usize = 512;
+pub const LAYERS: usize = 512;
 
 /// An image, known but for its bytes.
 #[derive(Debug)]
@@ -23,11 +24,34 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Bytes that are to be loaded.
+    /// Bytes that are to be loaded: what a manifest names more than once comes once, and the limits of an
+    /// image are counted from it.
     pub fn size(&self) -> u64 {
-        let layers = self.manifest.layers.iter().map(|layer| layer.size);
-        layers.fold(self.manifest.config.size, u64::saturating_add)
+        let Manifest { config, layers } = &self.manifest;
+        once(layers.iter().chain([config]))
+            .iter()
+            .fold(0, |sum, part| sum.saturating_add(part.size))
     }
+
+    /// The layers that are to be loaded, each once.
+    pub fn layers(&self) -> Vec<&Descriptor> {
+        once(&self.manifest.layers)
+    }
+}
+
+/// Each part by its digest, in the order of their first names. Of several sizes one at most is right, and
+/// the largest is counted: whoever says a smaller one as well gains nothing.
+fn once<'a>(parts: impl IntoIterator<Item = &'a Descriptor>) -> Vec<&'a Descriptor> {
+    let (mut found, mut places) = (Vec::<&Descriptor>::new(), HashMap::new());
+    for part in parts {
+        let place = *places.entry(&part.digest).or_insert(found.len());
+        match found.get_mut(place) {
+            Some(known) if known.size < part.size => *known = part,
+            Some(_) => {}
+            None => found.push(part),
+        }
+    }
+    found
 }
 
 /// Finds the manifest of this machine's image, whether the setting names an index or the manifest itself.
@@ -111,4 +135,30 @@ pub fn refuse(image: &ImageReference, why: &str) -> SetupError {
         format!("the image {name} {why}"),
         "set VESTIBULE_IMAGE_PYTHON or VESTIBULE_IMAGE_NODE to another image",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::setup::registry::fake::descriptor;
+
+    #[test]
+    fn what_is_named_often_is_loaded_and_counted_once() {
+        let sized = |text: &[u8], size| Descriptor { size, ..descriptor(text) };
+        let of = |layers| {
+            let manifest = Manifest { config: sized(b"config", 10), layers };
+            Resolved { digest: Digest::of(b""), manifest }
+        };
+        let sizes = |resolved: &Resolved| -> Vec<u64> {
+            resolved.layers().iter().map(|layer| layer.size).collect()
+        };
+        let (one, two) = (sized(b"one", 100), sized(b"two", 1000));
+        let resolved = of([vec![one.clone(); 99], vec![two, one.clone()]].concat());
+        assert_eq!((resolved.size(), sizes(&resolved)), (1110, vec![100, 1000]));
+        // The size is what its sender says, and none of them makes the others less.
+        let resolved = of(vec![one, sized(b"one", 5), sized(b"one", 200), sized(b"config", 7)]);
+        assert_eq!((resolved.size(), sizes(&resolved)), (210, vec![200, 7]));
+        let resolved = of(vec![sized(b"one", u64::MAX), sized(b"two", 1)]);
+        assert_eq!(resolved.size(), u64::MAX);
+    }
 }
