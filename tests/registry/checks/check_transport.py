@@ -116,6 +116,30 @@ def endless():
         expect(sent and max(sent) < 64 << 20, f"{which}: {max(sent)} bytes were taken")
 
 
+@proves("transport-trailers-without-end", 15, 10)
+def trailers():
+    """What follows the last byte of a blob is not waited for."""
+    for which in ("config", "layer"):
+        digest = part(image(), which)
+
+        def rule(asked, handler, digest=digest):
+            if asked.reference != digest:
+                return False
+            body = handler.server.front.content(digest)
+            handler.send_response(200)
+            handler.send_header("Transfer-Encoding", "chunked")
+            handler.end_headers()
+            handler.close_connection = True
+            handler.wfile.write(b"%x\r\n%s\r\n0\r\n" % (len(body), body))
+            for _ in range(900):
+                handler.wfile.write(b"X: y\r\n" * 100)
+                time.sleep(0.1)
+            return True
+
+        _, done = accepted(rule)
+        expect(done.seconds < 60, f"{which}: {done.seconds:.0f} s")
+
+
 @proves("transport-blob-while-loading", 15)
 def never_decoded():
     """A blob that is wrong never reaches what decodes it: it says digest, and not gzip or tar."""

@@ -145,18 +145,18 @@ fn attempt(
     let broken = |why: &str| FetchError::Source(source.origin().broken(why));
     let mut bytes = opened.bytes;
     let (mut since, mut came) = (Instant::now(), 0);
-    let mut buffer = vec![0; CHUNK];
-    loop {
+    let mut buffer = vec![0; CHUNK + 1];
+    // What the digest names is here then. The body's end tells nothing, and may never come.
+    while part.have < blob.size {
         let missing = blob.size - part.have;
-        // One more than it should have, to notice that there is more.
-        let room = usize::try_from(missing.saturating_add(1)).unwrap_or(CHUNK).min(CHUNK);
+        // One more than it should have, to notice more than that where it has come.
+        let room = usize::try_from(missing).unwrap_or(CHUNK).min(CHUNK) + 1;
         match bytes.read(buffer.get_mut(..room).unwrap_or_default()) {
             Ok(count) if count as u64 > missing => {
                 let (digest, size) = (blob.digest.clone(), blob.size);
                 let origin = source.origin();
                 return Err(FetchError::Size { origin, digest, size, difference: "longer" });
             }
-            Ok(0) if missing == 0 => return Ok(()),
             Ok(0) => return Err(broken("it ended too early")),
             Ok(count) => {
                 part.append(buffer.get(..count).unwrap_or_default())?;
@@ -171,9 +171,8 @@ fn attempt(
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // All of it is here: how the connection ends does not matter.
-            Err(_) if missing == 0 => return Ok(()),
             Err(error) => return Err(broken(&body_error(&error))),
         }
     }
+    Ok(())
 }

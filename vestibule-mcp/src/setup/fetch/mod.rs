@@ -197,8 +197,8 @@ pub fn document(
     Ok(bytes)
 }
 
-/// A blob's bytes, one more than it should have at most. All of them must come within `limit`: the time that
-/// a body may take is meant for large ones.
+/// A blob's bytes, one more than it should have at most where that has come as well; how the body ends is not
+/// waited for. All of them must come within `limit`: the time that a body may take is meant for large ones.
 fn small_blob(
     source: &dyn Source,
     blob: &Descriptor,
@@ -208,10 +208,9 @@ fn small_blob(
     let (mut bytes, start) = (Vec::new(), Instant::now());
     let mut body = source.blob(blob, 0)?.bytes.take(blob.size + 1);
     let mut buffer = vec![0; part::CHUNK];
-    loop {
+    while (bytes.len() as u64) < blob.size {
         match body.read(&mut buffer) {
-            Ok(0) if (bytes.len() as u64) < blob.size => return broken("it ended too early"),
-            Ok(0) => return Ok(bytes),
+            Ok(0) => return broken("it ended too early"),
             Ok(count) => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return broken(&super::registry::body_error(&error)),
@@ -220,6 +219,7 @@ fn small_blob(
             return broken(&format!("not all of it came within {} s", limit.as_secs()));
         }
     }
+    Ok(bytes)
 }
 
 /// Tries until it works, makes no sense any more, or the pauses are used up. An attempt that fails says

@@ -382,3 +382,17 @@ fn what_comes_too_slowly_is_broken_off() {
     assert!(document.to_string().contains("not all of it came within"), "{document}");
     assert_eq!(*bench.waited.borrow(), [1, 2, 4, 8, 1, 2, 4, 8]);
 }
+
+#[test]
+fn what_is_all_here_is_not_waited_for() {
+    let bench = Bench::new("trailing");
+    let fake = Fake::new(|_| Reply::new(200, bytes()).trailing());
+    let start = Instant::now();
+    assert_eq!(bench.load(&fake).unwrap(), bytes());
+    let configuration = Wanted::Configuration(&bench.blob);
+    let document = bench
+        .run(|retry, progress| document(&registry(&fake), configuration, retry, progress).unwrap());
+    assert_eq!(document, bytes());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert_eq!(*bench.waited.borrow(), [0; 0]);
+}

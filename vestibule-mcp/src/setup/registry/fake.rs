@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 /// What a client asked.
 #[derive(Clone, Debug, Default)]
@@ -34,12 +35,14 @@ pub struct Reply {
     headers: Vec<(String, String)>,
     body: Vec<u8>,
     announced: Option<usize>,
+    trailing: bool,
 }
 
 impl Reply {
     pub fn new(status: u16, body: impl Into<Vec<u8>>) -> Reply {
         let body = body.into();
-        Reply { status, headers: Vec::new(), announced: Some(body.len()), body }
+        let announced = Some(body.len());
+        Reply { status, headers: Vec::new(), body, announced, trailing: false }
     }
 
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Reply {
@@ -57,6 +60,12 @@ impl Reply {
     pub fn unannounced(mut self) -> Reply {
         self.announced = None;
         self
+    }
+
+    /// Sends trailers after the body for as long as the client stays.
+    pub fn trailing(mut self) -> Reply {
+        self.trailing = true;
+        self.unannounced().header("Transfer-Encoding", "chunked")
     }
 
     /// The part of a blob that a request asks for, or all of it.
@@ -212,6 +221,14 @@ fn talk(
         head += &format!("Content-Length: {length}\r\n");
     }
     stream.write_all(format!("{head}\r\n").as_bytes())?;
+    if reply.trailing {
+        stream.write_all(format!("{:x}\r\n", reply.body.len()).as_bytes())?;
+        stream.write_all(&[&reply.body, &b"\r\n0\r\n"[..]].concat())?;
+        loop {
+            stream.write_all(b"X: y\r\n")?;
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
     stream.write_all(&reply.body)?;
     stream.flush()
 }

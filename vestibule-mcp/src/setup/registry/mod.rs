@@ -7,6 +7,7 @@ mod address;
 mod auth;
 mod challenge;
 mod credentials;
+mod deadline;
 mod environment;
 #[cfg(test)]
 pub(crate) mod fake;

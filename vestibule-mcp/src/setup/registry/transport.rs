@@ -1,6 +1,7 @@
 //! HTTP: one request, its redirects, and what can go wrong on the way.
 
 use super::address::{Address, Refused};
+use super::deadline::Deadline;
 use super::environment::Environment;
 use super::{proxy, roots};
 use crate::escape;
@@ -10,19 +11,33 @@ use std::time::{Duration, Instant};
 use ureq::http::header::{AUTHORIZATION, HeaderName, LOCATION};
 use ureq::http::{HeaderMap, HeaderValue, Response};
 use ureq::tls::TlsConfig;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{Connector, DefaultConnector};
 use ureq::{Agent, Body};
 
 /// Until a name is found, and until a connection stands.
 const CONNECT: Duration = Duration::from_secs(15);
 
-/// Until the headers of an answer are there, and how long a body may pause.
+/// Until the headers of an answer are there.
 const QUIET: Duration = Duration::from_secs(30);
 
 /// Until a whole body is there. One that comes so slowly is resumed where the server can do that.
 const BODY: Duration = Duration::from_secs(3600);
 
-/// Until a whole document is there, which has some kilobytes.
-const DOCUMENT: Duration = Duration::from_secs(60);
+/// How long a body is waited for, whatever else comes.
+#[derive(Clone, Copy)]
+pub struct Limits {
+    /// Until more of it is there.
+    pub pause: Duration,
+    /// Until a whole document is there, which has some kilobytes.
+    pub document: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { pause: QUIET, document: Duration::from_secs(60) }
+    }
+}
 
 /// How many redirects are followed. Registries need one or two.
 const REDIRECTS: usize = 5;
@@ -33,6 +48,8 @@ pub struct Transport {
     direct: Agent,
     proxied: Option<Result<(Agent, String), SourceError>>,
     mirrored: bool,
+    deadline: Deadline,
+    pub(super) limits: Limits,
 }
 
 /// An answer whose body has not been read yet.
@@ -43,6 +60,15 @@ pub struct Answer {
     pub status: u16,
     headers: HeaderMap,
     body: Body,
+    deadline: Deadline,
+    limits: Limits,
+}
+
+/// A body as it comes.
+struct Pieces<R> {
+    body: R,
+    deadline: Deadline,
+    pause: Duration,
 }
 
 impl Transport {
@@ -52,6 +78,7 @@ impl Transport {
     /// `SSL_CERT_FILE` or `SSL_CERT_DIR` is of no use.
     pub fn new(environment: &Environment, mirrored: bool) -> Result<Transport, SourceError> {
         let tls = TlsConfig::builder().root_certs(roots::load(environment)?).build();
+        let deadline = Deadline::default();
         let agent = |proxy| {
             let config = Agent::config_builder()
                 .tls_config(tls.clone())
@@ -69,12 +96,20 @@ impl Transport {
                 .timeout_recv_response(Some(QUIET))
                 .timeout_per_read(Some(QUIET))
                 .timeout_recv_body(Some(BODY));
-            Agent::new_with_config(config.build())
+            let connector = DefaultConnector::new().chain(deadline.clone());
+            Agent::with_parts(config.build(), connector, DefaultResolver::default())
         };
         let proxied = environment.proxy.as_ref().map(|variable| {
             proxy::read(variable).map(|usable| (agent(Some(usable.proxy)), usable.name))
         });
-        Ok(Transport { environment: environment.clone(), direct: agent(None), proxied, mirrored })
+        Ok(Transport {
+            environment: environment.clone(),
+            direct: agent(None),
+            proxied,
+            mirrored,
+            limits: Limits::default(),
+            deadline,
+        })
     }
 
     /// Asks, and follows redirects. The authorization goes to the address's own origin alone.
@@ -122,7 +157,7 @@ impl Transport {
             request = request.header(AUTHORIZATION, authorization);
         }
         match request.call() {
-            Ok(response) => Ok(Answer::new(address, response)),
+            Ok(response) => Ok(self.answer(address, response)),
             Err(error) => Err(self.no_answer(&error, address, proxy)),
         }
     }
@@ -134,8 +169,20 @@ impl Transport {
     pub fn post(&self, address: &Address, form: &[(&str, &str)]) -> Result<Answer, SourceError> {
         let (agent, proxy) = self.agent(address)?;
         match agent.post(address.secret_uri()).send_form(form.iter().copied()) {
-            Ok(response) => Ok(Answer::new(address, response)),
+            Ok(response) => Ok(self.answer(address, response)),
             Err(error) => Err(self.no_answer(&error, address, proxy)),
+        }
+    }
+
+    fn answer(&self, from: &Address, response: Response<Body>) -> Answer {
+        let (parts, body) = response.into_parts();
+        Answer {
+            from: from.clone(),
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+            deadline: self.deadline.clone(),
+            limits: self.limits,
         }
     }
 
@@ -157,7 +204,9 @@ impl Transport {
         }
     }
 
+    /// Who makes the next request. What was set for the last one's body does not hold for it.
     fn agent(&self, address: &Address) -> Result<(&Agent, Option<&str>), SourceError> {
+        self.deadline.lift();
         match &self.proxied {
             Some(proxied) if !proxy::is_direct(address, &self.environment) => {
                 let (agent, name) = proxied.as_ref().map_err(SourceError::clone)?;
@@ -201,12 +250,14 @@ impl Transport {
     }
 }
 
-impl Answer {
-    fn new(from: &Address, response: Response<Body>) -> Answer {
-        let (parts, body) = response.into_parts();
-        Answer { from: from.clone(), status: parts.status.as_u16(), headers: parts.headers, body }
+impl<R: Read> Read for Pieces<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.deadline.set(self.pause);
+        self.body.read(into)
     }
+}
 
+impl Answer {
     /// A header's text, where there is one.
     pub fn header(&self, name: &str) -> Option<String> {
         self.headers(name).next()
@@ -220,7 +271,8 @@ impl Answer {
 
     /// The body, to be read as it comes.
     pub fn body(self) -> impl Read + 'static {
-        self.body.into_reader()
+        let pause = self.limits.pause;
+        Pieces { body: self.body.into_reader(), deadline: self.deadline, pause }
     }
 
     /// The whole body of `max` bytes at most, however many the server announces.
@@ -228,9 +280,9 @@ impl Answer {
     /// # Errors
     /// It breaks off, it is longer, or it takes too long.
     pub fn document(self, max: u64) -> Result<Vec<u8>, SourceError> {
-        let from = self.from.clone();
-        let (mut bytes, start) = (Vec::new(), Instant::now());
-        let mut body = self.body().take(max + 1);
+        let (from, limit, start) = (self.from, self.limits.document, Instant::now());
+        self.deadline.set(limit);
+        let (mut bytes, mut body) = (Vec::new(), self.body.into_reader().take(max + 1));
         let mut buffer = [0; 16 * 1024];
         loop {
             let broken = |why: &str| SourceError {
@@ -242,10 +294,11 @@ impl Answer {
                 Ok(0) => break,
                 Ok(count) => bytes.extend_from_slice(buffer.get(..count).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(broken(&body_error(&error))),
+                Err(error) if start.elapsed() < limit => return Err(broken(&body_error(&error))),
+                Err(_) => {}
             }
-            if start.elapsed() > DOCUMENT {
-                return Err(broken(&format!("not all of it came within {} s", DOCUMENT.as_secs())));
+            if start.elapsed() >= limit {
+                return Err(broken(&format!("not all of it came within {} s", limit.as_secs())));
             }
         }
         if bytes.len() as u64 > max {

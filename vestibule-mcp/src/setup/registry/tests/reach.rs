@@ -1,6 +1,7 @@
 //! Certificates, redirects and proxies.
 
 use super::super::fake::{AUTHORITY, Fake, Folder, Reply};
+use super::super::transport::Limits;
 use super::*;
 use std::fs;
 
@@ -127,4 +128,29 @@ fn a_proxy_is_gone_through_with_encryption_to_the_far_end() {
     assert_eq!(manifest(&registry).unwrap(), MANIFEST);
     assert_eq!(fake.requests()[0].header("host"), Some("registry.invalid"));
     assert_eq!(through.targets(), ["registry.invalid:443"]);
+}
+
+#[test]
+fn what_comes_without_end_and_brings_nothing_is_broken_off() {
+    let fake = Fake::new(|request| match request.target.as_str() {
+        target if target.ends_with("/3") => Reply::new(200, MANIFEST).trailing(),
+        target if target.contains("blobs") => Reply::new(200, "ab").trailing(),
+        _ => Reply::new(200, MANIFEST),
+    });
+    let mut registry = client(&fake);
+    let limit = Duration::from_millis(300);
+    registry.transport.limits = Limits { pause: limit, document: limit };
+    let late = manifest(&registry).unwrap_err();
+    assert!(late.what.contains("broke off (not all of it came within 0 s)"), "{late}");
+    assert_eq!(late.again, Again::Soon);
+    let mut read = Vec::new();
+    let mut body = registry.blob(&descriptor(b"abc"), 0).unwrap().bytes;
+    let late = body.read_to_end(&mut read).unwrap_err();
+    assert_eq!(
+        (read.as_slice(), body_error(&late).as_str()),
+        (&b"ab"[..], "nothing came for 30 s")
+    );
+    drop(body);
+    // The limit of one answer is none of the next one's.
+    assert_eq!(registry.manifest(Some(&Digest::of(MANIFEST))).unwrap(), MANIFEST);
 }
