@@ -1,15 +1,20 @@
 //! A tar archive as a set of files: its members are found once, and read where they lie.
 
 use super::open_plain;
-use crate::setup::unpack::headers::{Extensions, Item, Kind};
+use crate::setup::unpack::headers::{Extensions, Item, Kind, NAME_MAX};
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use tar::{Entry, EntryType};
 
 /// The most members that an archive of images may have.
 const MEMBERS_MAX: usize = 100_000;
+
+/// The most bytes that all their names may have: these are kept while the archive is read, and those of
+/// images have some kilobytes.
+const NAMES_MAX: usize = 8 << 20;
 
 /// An archive.
 pub struct Archive {
@@ -40,7 +45,7 @@ impl Archive {
         }
         file.seek(SeekFrom::Start(0))?;
         let mut members = HashMap::new();
-        let (mut ahead, mut count) = (Extensions::default(), 0);
+        let (mut ahead, mut count, mut names) = (Extensions::default(), 0, 0);
         // The raw entries, as in a layer: the crate would read extended headers into memory without a limit.
         for entry in tar::Archive::new(BufReader::new(file)).entries_with_seek()?.raw(true) {
             let mut entry = entry.map_err(|error| unread(&error))?;
@@ -48,8 +53,17 @@ impl Archive {
             if count > MEMBERS_MAX {
                 return Err(io::Error::other(format!("it has more than {MEMBERS_MAX} members")));
             }
+            bounded(&entry)?;
             if !ahead.take(&mut entry)? {
                 let item = std::mem::take(&mut ahead).item(&entry)?;
+                if item.name.len().max(item.link.len()) > NAME_MAX {
+                    return Err(long());
+                }
+                names += item.name.len() + item.link.len();
+                if names > NAMES_MAX {
+                    let what = format!("its names have more than {NAMES_MAX} bytes");
+                    return Err(io::Error::other(what));
+                }
                 members.extend(member(&item, entry.raw_file_position()));
             }
         }
@@ -94,6 +108,18 @@ impl Archive {
             Member::Link(_) => None,
         }
     }
+}
+
+/// Refuses a header with a name that is too long before it is read.
+fn bounded<R: Read>(entry: &Entry<'_, R>) -> io::Result<()> {
+    let kind = entry.header().entry_type();
+    let is_name = matches!(kind, EntryType::GNULongName | EntryType::GNULongLink);
+    // A NUL ends it.
+    if is_name && entry.size() > NAME_MAX as u64 + 1 { Err(long()) } else { Ok(()) }
+}
+
+fn long() -> io::Error {
+    io::Error::other(format!("a name in it has more than {NAME_MAX} bytes"))
 }
 
 /// What an entry is under which name, where it is a file or a link.

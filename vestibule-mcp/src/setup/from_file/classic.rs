@@ -3,6 +3,7 @@
 
 use super::{Files, misshapen};
 use crate::setup::oci::MANIFEST_TYPES;
+use crate::setup::resolve::LAYERS;
 use crate::store::digest::{Algorithm, Digest, Hasher};
 use serde::Deserialize;
 use serde_json::json;
@@ -68,6 +69,11 @@ impl Classic {
                 return Err(io::Error::other(format!("{count} images, none of that name")));
             }
         };
+        // Each of them is read as a whole here, and so as often as it is named.
+        if image.layers.len() > LAYERS {
+            let count = image.layers.len();
+            return Err(io::Error::other(format!("it has {count} layers, {LAYERS} is the most")));
+        }
         let config = self.part(files, &image.config, "application/vnd.oci.image.config.v1+json")?;
         let layer = |name: &String| {
             let mut magic = [0; 2];

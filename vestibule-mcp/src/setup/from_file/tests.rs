@@ -212,19 +212,87 @@ fn nothing_of_a_broken_archive_reaches_the_terminal_as_it_is() {
     assert!(!error.what.contains("hunter2") && error.what.contains("line 1"), "{error:?}");
 }
 
+/// The headers of an archive, each of a kind and with what follows it.
+fn headers(entries: &[(tar::EntryType, &[u8])]) -> Vec<u8> {
+    let mut archive = Vec::new();
+    for (kind, content) in entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_path("a").unwrap();
+        header.set_entry_type(*kind);
+        header.set_size(content.len() as u64);
+        header.set_cksum();
+        archive.extend_from_slice(header.as_bytes());
+        archive.extend_from_slice(content);
+        archive.resize(archive.len().next_multiple_of(512), 0);
+    }
+    archive
+}
+
 #[test]
 fn an_extended_header_of_an_archive_has_a_limit() {
+    use tar::EntryType::{GNULongLink, GNULongName, XHeader};
     let folder = Folder::new("extended");
-    for kind in [tar::EntryType::GNULongName, tar::EntryType::XHeader] {
+    let refusal = || FromFile::open(&folder.0.join("a"), &image("one")).err().unwrap().what;
+    for (kind, words) in
+        [(GNULongName, "4095 bytes"), (GNULongLink, "4095 bytes"), (XHeader, "extended header")]
+    {
         let mut header = tar::Header::new_gnu();
         header.set_entry_type(kind);
         header.set_size(1 << 40);
         header.set_cksum();
-        folder.write("large", header.as_bytes());
-        let file = OpenOptions::new().write(true).open(folder.0.join("large")).unwrap();
+        folder.write("a", header.as_bytes());
+        let file = OpenOptions::new().write(true).open(folder.0.join("a")).unwrap();
         file.set_len(1 << 40).unwrap();
-        let error = FromFile::open(&folder.0.join("large"), &image("one")).err().unwrap();
-        assert!(error.what.contains("extended header"), "{error:?}");
+        let error = refusal();
+        assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn the_names_of_an_archive_are_names_and_have_a_limit_together() {
+    use tar::EntryType::{GNULongLink, GNULongName, Regular, Symlink, XHeader};
+    let folder = Folder::new("names");
+    let refusal = |entries: &[(tar::EntryType, &[u8])]| {
+        folder.write("a", &headers(entries));
+        FromFile::open(&folder.0.join("a"), &image("one")).err().unwrap().what
+    };
+    // Of 4095 bytes with the NUL at its end, and of one more.
+    let name = |length: usize| [&b"n".repeat(length)[..], b"\0"].concat();
+    let good = [(GNULongName, name(4095)), (GNULongLink, name(4095))];
+    let good: Vec<_> = good.iter().map(|(kind, text)| (*kind, text.as_slice())).collect();
+    let whole = refusal(&[&good[..], &[(Symlink, b"")]].concat());
+    assert!(whole.contains("neither index.json nor manifest.json"), "{whole}");
+    let record = |key: &str| format!("5010 {key}={}\n", "n".repeat(5003 - key.len())).into_bytes();
+    let bad = [
+        (GNULongName, name(4096)),
+        (GNULongLink, name(4096)),
+        (XHeader, record("path")),
+        (XHeader, record("linkpath")),
+    ];
+    for (kind, text) in &bad {
+        let error = refusal(&[(*kind, text), (Symlink, b"")]);
+        assert!(error.contains("a name in it has more than 4095 bytes"), "{kind:?}: {error}");
+    }
+    let long = name(4095);
+    let many = [(GNULongName, long.as_slice()), (Regular, b"")].repeat(2050);
+    let error = refusal(&many);
+    assert!(error.contains("its names have more than 8388608 bytes"), "{error}");
+}
+
+#[test]
+fn a_saved_image_with_too_many_layers_is_not_read() {
+    let folder = Folder::new("layers");
+    folder.write("c.json", b"{}");
+    folder.write("layer", b"");
+    for (count, words) in [(512, None), (513, Some("513 layers, 512 is the most"))] {
+        let layers = vec!["layer"; count];
+        let images = json!([{"Config": "c.json", "RepoTags": ["one"], "Layers": layers}]);
+        folder.write("manifest.json", images.to_string().as_bytes());
+        let read = FromFile::open(&folder.0, &image("one")).unwrap().manifest(None);
+        match words {
+            None => assert!(read.is_ok(), "{read:?}"),
+            Some(words) => assert!(read.unwrap_err().what.contains(words)),
+        }
     }
 }
 

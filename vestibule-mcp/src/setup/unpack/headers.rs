@@ -8,6 +8,10 @@ use tar::{Entry, EntryType};
 /// above 4 KiB.
 const EXTENSION_MAX: u64 = 1 << 20;
 
+/// The longest name in bytes that a path for the kernel may have, without the NUL at its end
+/// (`PATH_MAX`).
+pub const NAME_MAX: usize = 4095;
+
 /// The latest moment that a file may have, in seconds since 1970: what python's bytecode can record of
 /// its source. Others are set to the nearest that there is.
 const TIME_MAX: i64 = u32::MAX as i64;

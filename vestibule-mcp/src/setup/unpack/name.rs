@@ -1,12 +1,9 @@
 //! The names of entries.
 
 use super::error::{BadName, UnpackError, shown};
+use super::headers::NAME_MAX;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-
-/// The longest name in bytes that a path for the kernel may have, without the NUL at its end
-/// (`PATH_MAX`).
-const NAME_MAX: usize = 4095;
 
 /// The longest part of a name in bytes that file systems of Linux take (`NAME_MAX` of the kernel).
 const PART_MAX: usize = 255;
