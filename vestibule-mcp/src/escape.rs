@@ -62,6 +62,12 @@ pub fn text_for_display(text: &str) -> String {
     shown
 }
 
+/// Where a document is not as it should be. What serde_json itself says may quote what it read, and that
+/// may be a file of the user's, or hold a password.
+pub fn place_in_json(error: &serde_json::Error) -> String {
+    format!("line {}, column {}", error.line(), error.column())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

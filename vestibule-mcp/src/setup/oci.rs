@@ -67,6 +67,12 @@ pub enum Document {
     Manifest(Box<Manifest>),
 }
 
+/// Several images.
+#[derive(Deserialize)]
+struct Index {
+    manifests: Vec<Descriptor>,
+}
+
 /// One image.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct Manifest {
@@ -134,9 +140,9 @@ pub enum DocumentError {
 }
 
 impl DocumentError {
-    /// What is wrong with its shape. The library quotes what it read, however long that is.
+    /// Where its shape is wrong. With `--from`, it may be any file that a link has led to.
     pub fn shape(error: &serde_json::Error) -> DocumentError {
-        DocumentError::Shape(crate::escape::for_display(&error.to_string(), 300))
+        DocumentError::Shape(crate::escape::place_in_json(error))
     }
 }
 
@@ -175,11 +181,12 @@ impl Document {
         match (has("manifests"), has("config") || has("layers")) {
             (true, true) => Err(DocumentError::Both),
             (true, false) => {
-                let entries = value.get("manifests").cloned().unwrap_or_default();
-                serde_json::from_value(entries).map(Document::Index).map_err(shape)
+                // From the bytes once more: a value does not know the line that it was in.
+                let index: Index = serde_json::from_slice(bytes).map_err(shape)?;
+                Ok(Document::Index(index.manifests))
             }
             (false, true) => {
-                let manifest = serde_json::from_value(value).map_err(shape)?;
+                let manifest = serde_json::from_slice(bytes).map_err(shape)?;
                 Ok(Document::Manifest(Box::new(manifest)))
             }
             (false, false) if has("fsLayers") => Err(DocumentError::Schema1),
@@ -219,10 +226,7 @@ fn digests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Digest>, D:
 }
 
 fn parsed<E: serde::de::Error>(text: &str) -> Result<Digest, E> {
-    Digest::parse(text).ok_or_else(|| {
-        let shown = crate::escape::for_display(text, 100);
-        E::custom(format!("{shown} is no digest by sha256 or sha512"))
-    })
+    Digest::parse(text).ok_or_else(|| E::custom("no digest by sha256 or sha512"))
 }
 
 #[cfg(test)]
@@ -286,8 +290,15 @@ mod tests {
         assert_eq!(error(json!({})), DocumentError::Neither);
         let bad = descriptor("linux/amd64").to_string().replace("sha256:", "sha1:");
         let bad: Value = serde_json::from_str(&bad).unwrap();
-        let text = error(json!({"config": bad, "layers": []})).to_string();
-        assert!(text.contains("is no digest by sha256 or sha512"), "{text}");
+        let wrong = |value: Value| error(value).to_string();
+        let text = wrong(json!({"config": bad, "layers": []}));
+        assert!(text.starts_with("it cannot be read (line 1, column "), "{text}");
+        for secret in
+            [json!({"manifests": "hunter2"}), json!({"config": "hunter2"}), json!("hunter2")]
+        {
+            let text = wrong(secret);
+            assert!(!text.contains("hunter2"), "{text}");
+        }
         assert!(matches!(Document::parse(b"\xff").unwrap_err(), DocumentError::Shape(_)));
     }
 

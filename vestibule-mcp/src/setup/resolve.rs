@@ -161,4 +161,26 @@ mod tests {
         let resolved = of(vec![sized(b"one", u64::MAX), sized(b"two", 1)]);
         assert_eq!(resolved.size(), u64::MAX);
     }
+
+    #[test]
+    fn a_configuration_that_is_none_is_not_quoted() {
+        let digest = Digest::of(b"").to_string();
+        let resolved = Resolved {
+            digest: Digest::of(b""),
+            manifest: Manifest { config: descriptor(b""), layers: Vec::new() },
+        };
+        let image = ImageReference::parse("python").unwrap();
+        for text in [
+            r#""hunter2""#.to_owned(),
+            r#"{"os": "linux", "architecture": "hunter2", "rootfs": "hunter2"}"#.to_owned(),
+            r#"{"rootfs": {"diff_ids": ["hunter2"]}}"#.to_owned(),
+            format!(
+                r#"{{"rootfs": {{"diff_ids": ["{digest}"]}}, "config": {{"Env": "hunter2"}}}}"#
+            ),
+        ] {
+            let read = configuration(&image, &resolved, |_| Ok(text.clone().into_bytes()));
+            let what = read.unwrap_err().what;
+            assert!(what.contains("line 1, column ") && !what.contains("hunter2"), "{what}");
+        }
+    }
 }

@@ -59,7 +59,7 @@ pub enum UnreadableRecord {
     #[error("its image.json cannot be read ({0})")]
     Io(#[from] io::Error),
     /// It is not what `setup` writes.
-    #[error("its image.json is damaged ({0})")]
+    #[error("its image.json is damaged in {}", crate::escape::place_in_json(.0))]
     Shape(#[from] serde_json::Error),
     /// It is another version's.
     #[error("its image.json is of format {0}, which this version does not know")]
@@ -168,6 +168,10 @@ mod tests {
         assert!(matches!(Record::read(&path), Err(UnreadableRecord::Format(2))));
         std::fs::write(&path, "{}").unwrap();
         assert!(matches!(Record::read(&path), Err(UnreadableRecord::Shape(_))));
+        // As a link can have it be another file.
+        std::fs::write(&path, "\"hunter2\"").unwrap();
+        let error = Record::read(&path).unwrap_err().to_string();
+        assert_eq!(error, "its image.json is damaged in line 1, column 9");
         std::fs::remove_file(path).unwrap();
     }
 

@@ -43,7 +43,8 @@ pub async fn read(cli: &Cli, name: &str, limit: Duration) -> Result<Option<Recor
     match cli.ask(&question, limit).await {
         Ok(answer) if answer.status.success() => {
             serde_json::from_slice(&answer.stdout).map(Some).map_err(|error| {
-                format!("the engine's record of the container is unreadable ({error})")
+                let place = crate::escape::place_in_json(&error);
+                format!("the engine's record of the container is unreadable ({place})")
             })
         }
         Ok(answer) if no_such_container(&answer.stderr) => Ok(None),

@@ -80,8 +80,9 @@ pub fn no_answer(kind: Kind, limit: Duration) -> Refusal {
 
 /// What it says is no JSON that we can read.
 pub fn unreadable(kind: Kind, question: &str, error: &serde_json::Error) -> Refusal {
+    let place = escape::place_in_json(error);
     refuse(
-        format!("what `{} {question}` prints cannot be read ({error})", kind.name()),
+        format!("what `{} {question}` prints cannot be read ({place})", kind.name()),
         format!("update {}", kind.title()),
     )
 }

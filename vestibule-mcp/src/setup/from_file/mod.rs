@@ -9,7 +9,7 @@ mod classic;
 use super::oci::Descriptor;
 use super::source::{Again, DOCUMENT_MAX, Opened, Origin, Source, SourceError};
 use crate::config::ImageReference;
-use crate::escape::for_display;
+use crate::escape::{for_display, place_in_json};
 use crate::store::digest::Digest;
 use archive::{Archive, plain};
 use classic::Classic;
@@ -217,11 +217,8 @@ fn open_plain(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Where a document is not as it should be. What serde_json says may quote what it read, and that may be
-/// a file that a link has led to.
 fn misshapen(name: &str, error: &serde_json::Error) -> io::Error {
-    let (line, column) = (error.line(), error.column());
-    io::Error::other(format!("{name} is not as it should be in line {line}, column {column}"))
+    io::Error::other(format!("{name} is not as it should be in {}", place_in_json(error)))
 }
 
 /// What the system or a library says of a file, which may quote it.
