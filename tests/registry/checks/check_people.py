@@ -109,6 +109,22 @@ def token():
         expect(away.asked("blobs") and not leaked, f"beyond the registry: {leaked}")
 
 
+@proves("people-login-for-https", 15)
+def login_for_https():
+    """A login that is kept for https:// does not go to whoever listens at the port without."""
+    made = stand.tiny(b"people")
+    with front(Tokens(basic=daemons.BASIC)) as registry, home() as place:
+        pin = registry.pin(made)
+        folder = configured(place, f"https://{registry.address}/v2/")
+        done = is_silent(place.setup(IMAGE_PYTHON=pin, _DOCKER_CONFIG=folder))
+        done.is_error("no access", "was not sent", "docker login " + registry.address)
+        shown = [one.kind for one in registry.requests if (one.authorization or "").startswith("Basic")]
+        expect(registry.requests and not shown, f"shown with {shown}")
+        folder = configured(place, f"http://{registry.address}")
+        is_silent(place.setup(IMAGE_PYTHON=pin, _DOCKER_CONFIG=folder)).is_blocked()
+        is_tiny(place, made, b"people")
+
+
 @proves("people-other-registry", 15)
 def other_registry():
     """The password of one registry is never shown to another."""

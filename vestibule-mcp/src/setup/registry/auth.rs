@@ -2,9 +2,9 @@
 
 use super::address::Address;
 use super::challenge::{self, Challenge};
-use super::credentials::{self, Credentials, Kept};
+use super::credentials::{self, Credentials, Found, Kept};
 use super::environment::Environment;
-use super::refusal::{self, Asked};
+use super::refusal::{self, Asked, Login};
 use super::transport::{Answer, Transport};
 use crate::setup::source::{Again, SourceError};
 use base64::Engine;
@@ -34,8 +34,8 @@ pub struct Auth<'a> {
 pub struct Proof {
     /// The header's value.
     pub header: HeaderValue,
-    /// The file of the login that was tried on the way to it.
-    pub login: Option<String>,
+    /// What became of a login on the way to it.
+    pub login: Login,
 }
 
 #[derive(Deserialize)]
@@ -59,17 +59,27 @@ impl Auth<'_> {
         if bearer.is_none() && of("basic").is_none() {
             return Err(refusal::of(refused, self.asked));
         }
-        let login = credentials::find(self.environment, self.host, &self.asked.repository);
-        match (bearer, login) {
+        // A mirror of plain HTTP is in the settings as that.
+        let unproven = !self.registry.is_https() && !self.asked.mirrored;
+        let repository = &self.asked.repository;
+        let found = credentials::find(self.environment, self.host, repository, unproven);
+        let (credentials, kept) = match found {
+            Found::Login(Kept { credentials, file }) => (Some(credentials), Login::Sent(file)),
+            Found::Withheld(file) => (None, Login::Withheld(file)),
+            Found::Nothing => (None, Login::None),
+        };
+        let asked = Asked { kept: kept.clone(), ..self.asked.clone() };
+        match (bearer, credentials) {
             (Some((bearer, realm)), login) => {
-                let asked = self.asked.with_login(login.as_ref());
-                let header = self.token(bearer, realm, login, &asked)?;
-                Ok(Proof { header, login: asked.login_file })
+                let header = self.token(bearer, realm, login.as_ref(), &asked)?;
+                Ok(Proof { header, login: kept })
             }
-            (None, Some(Kept { credentials: Credentials::Password { user, password }, file })) => {
-                Ok(Proof { header: basic(&user, &password)?, login: Some(file) })
+            (None, Some(Credentials::Password { user, password })) => {
+                Ok(Proof { header: basic(&user, &password)?, login: kept })
             }
-            (None, _) => Err(refusal::of(refused, self.asked)),
+            // A token of a token service is none for the registry itself, and stays here.
+            (None, Some(Credentials::Identity(_))) => Err(refusal::of(refused, self.asked)),
+            (None, None) => Err(refusal::of(refused, &asked)),
         }
     }
 
@@ -77,10 +87,9 @@ impl Auth<'_> {
         &self,
         challenge: &Challenge,
         realm: &str,
-        login: Option<Kept>,
+        login: Option<&Credentials>,
         asked: &Asked,
     ) -> Result<HeaderValue, SourceError> {
-        let login = login.map(|kept| kept.credentials);
         let realm = self.registry.follow(realm).map_err(|why| SourceError {
             what: format!(
                 "{} names a token service that is not asked ({})",
@@ -94,7 +103,7 @@ impl Auth<'_> {
             .get("scope")
             .map_or_else(|| format!("repository:{}:pull", self.asked.repository), str::to_owned);
         let service = challenge.get("service");
-        let mut answer = self.ask(&realm, service, &scope, login.as_ref())?;
+        let mut answer = self.ask(&realm, service, &scope, login)?;
         if answer.status == 401 && login.is_some() {
             // A login that has run out must not stand in the way of an image that is for everybody.
             tracing::warn!("{realm} does not accept the login for {}, asking without", self.host);

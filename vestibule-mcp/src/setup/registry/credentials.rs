@@ -46,6 +46,18 @@ pub struct Kept {
     pub file: String,
 }
 
+/// What is to be done with a login.
+#[derive(Debug, Eq, PartialEq)]
+pub enum Found {
+    /// There is none.
+    Nothing,
+    /// It is to be sent.
+    Login(Kept),
+    /// It is for HTTPS, which the registry does not speak here. The file that has or names it, escaped for
+    /// display.
+    Withheld(String),
+}
+
 /// Says of which kind they are, and no more.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,22 +99,48 @@ struct Login {
 
 /// What the user has logged in with at `host`, for `repository`. A file or a program that cannot be
 /// used is a warning: most images need no login.
-pub fn find(environment: &Environment, host: &str, repository: &str) -> Option<Kept> {
-    find_within(environment, host, repository, HELPER)
+///
+/// A host on this machine that speaks plain HTTP is `unproven`: whoever listens at its port may be somebody
+/// else than on the day of the login. Docker takes that on for a host that was named without a scheme, and
+/// so do we; a login for `https://` does not go there.
+pub fn find(environment: &Environment, host: &str, repository: &str, unproven: bool) -> Found {
+    find_within(environment, host, repository, unproven, HELPER)
 }
 
 fn find_within(
     environment: &Environment,
     host: &str,
     repository: &str,
+    unproven: bool,
     limit: Duration,
-) -> Option<Kept> {
-    files(environment).into_iter().find_map(|file| {
-        let logins = read(&file)?;
+) -> Found {
+    let mut withheld = None;
+    for file in files(environment) {
+        let Some(mut logins) = read(&file) else { continue };
+        let set_aside = if unproven { logins.without_https() } else { Logins::default() };
         let credentials = in_file(&logins, host, repository)
-            .or_else(|| by_helper(&logins, environment, host, limit))?;
-        Some(Kept { credentials, file: shown(&file) })
-    })
+            .or_else(|| by_helper(&logins, environment, host, limit));
+        if let Some(credentials) = credentials {
+            return Found::Login(Kept { credentials, file: shown(&file) });
+        }
+        let own = set_aside.cred_helpers.keys().any(|key| names(host).contains(&plain(key)));
+        if own || in_file(&set_aside, host, repository).is_some() {
+            withheld.get_or_insert_with(|| shown(&file));
+        }
+    }
+    withheld.map_or(Found::Nothing, Found::Withheld)
+}
+
+impl Logins {
+    /// Takes out those for HTTPS alone, and hands them out.
+    fn without_https(&mut self) -> Logins {
+        let is_https = |key: &str| key.starts_with("https://");
+        Logins {
+            auths: self.auths.extract_if(|key, _| is_https(key)).collect(),
+            cred_helpers: self.cred_helpers.extract_if(|key, _| is_https(key)).collect(),
+            creds_store: String::new(),
+        }
+    }
 }
 
 /// The files, the first that knows the host being taken: Podman's, then Docker's.
@@ -212,138 +250,5 @@ fn by_helper(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::setup::registry::fake::Folder;
-    use serde_json::{Value, json};
-    use std::fs;
-    use std::os::unix::fs::PermissionsExt;
-    use std::time::Instant;
-
-    fn find(environment: &Environment, host: &str, repository: &str) -> Option<Credentials> {
-        super::find(environment, host, repository).map(|kept| kept.credentials)
-    }
-
-    fn folder_with(name: &str, config: &Value) -> (Folder, Environment) {
-        let folder = Folder::new(name);
-        fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
-        let docker_config = Some(folder.path().to_owned());
-        let path = folder.path().as_os_str().to_owned();
-        (folder, Environment { docker_config, path, ..Environment::default() })
-    }
-
-    fn helper(folder: &Folder, name: &str, script: &str) {
-        let path = folder.path().join(format!("docker-credential-{name}"));
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-    }
-
-    fn password(user: &str, password: &str) -> Option<Credentials> {
-        Some(Credentials::Password { user: user.to_owned(), password: password.to_owned() })
-    }
-
-    #[test]
-    fn logins_are_found_by_every_name_that_docker_and_podman_give() {
-        let auth = |text: &str| json!({"auth": STANDARD.encode(text)});
-        let (_folder, environment) = folder_with(
-            "logins",
-            &json!({"auths": {
-                HUB_KEY: auth("hub:p:w"),
-                "https://old.example/v1/": auth("old:pw"),
-                "plain.example:5000": auth("plain:pw\0\0"),
-                "parts.example": auth("all:pw"),
-                "parts.example/team": auth("team:pw"),
-                "token.example": {"auth": STANDARD.encode("x:"), "identitytoken": "t"},
-                "named.example": {"username": "u", "password": "p"},
-                "empty.example": {},
-                "bad.example": {"auth": "%%%"},
-            }}),
-        );
-        let at = |host, repository| find(&environment, host, repository);
-        assert_eq!(at(DOCKER_HUB, "library/python"), password("hub", "p:w"));
-        assert_eq!(at("old.example", "a"), password("old", "pw"));
-        assert_eq!(at("plain.example:5000", "a"), password("plain", "pw"));
-        assert_eq!(at("parts.example", "team/a"), password("team", "pw"));
-        assert_eq!(at("parts.example", "teams/a"), password("all", "pw"));
-        assert_eq!(at("token.example", "a"), Some(Credentials::Identity("t".to_owned())));
-        assert_eq!(at("named.example", "a"), password("u", "p"));
-        for host in ["empty.example", "bad.example", "plain.example", "example"] {
-            assert_eq!(at(host, "a"), None, "{host}");
-        }
-        assert_eq!(format!("{:?}", password("u", "hunter2")), "Some(Password)");
-    }
-
-    #[test]
-    fn podmans_file_comes_first_and_one_that_cannot_be_read_is_passed_over() {
-        let login = |user| json!({"auths": {"a.example": {"username": user, "password": "p"}}});
-        let (folder, mut environment) = folder_with("files", &login("docker"));
-        environment.runtime_dir = Some(folder.path().to_owned());
-        environment.auth_file = Some(folder.path().join("mine.json"));
-        let found = || find(&environment, "a.example", "b");
-        assert_eq!(found(), password("docker", "p"));
-        fs::create_dir(folder.path().join("containers")).unwrap();
-        let podman = folder.path().join("containers/auth.json");
-        fs::write(&podman, "{ no JSON").unwrap();
-        assert_eq!(found(), password("docker", "p"));
-        fs::write(&podman, login("podman").to_string()).unwrap();
-        assert_eq!(found(), password("podman", "p"));
-        fs::write(folder.path().join("mine.json"), login("mine").to_string()).unwrap();
-        assert_eq!(found(), password("mine", "p"));
-    }
-
-    #[test]
-    fn a_helper_is_asked_for_its_host_or_for_all() {
-        let (folder, environment) = folder_with(
-            "helpers",
-            &json!({"credsStore": "all", "credHelpers": {
-                "own.example": "own", "token.example": "token", "none.example": "none",
-                "gone.example": "gone", "evil.example": "../own", "junk.example": "junk",
-            }}),
-        );
-        helper(&folder, "all", r#"read h; echo "{\"Username\":\"$1\",\"Secret\":\"$h\"}""#);
-        helper(&folder, "own", r#"echo '{"Username":"own","Secret":"s"}'"#);
-        helper(&folder, "token", r#"echo '{"Username":"<token>","Secret":"t"}'"#);
-        helper(&folder, "none", "echo 'credentials not found in native keychain'; exit 1");
-        helper(&folder, "junk", "echo junk");
-        let at = |host| find(&environment, host, "a");
-        assert_eq!(at(DOCKER_HUB), password("get", HUB_KEY));
-        assert_eq!(at("any.example"), password("get", "any.example"));
-        assert_eq!(at("own.example"), password("own", "s"));
-        assert_eq!(at("token.example"), Some(Credentials::Identity("t".to_owned())));
-        for host in ["none.example", "gone.example", "evil.example", "junk.example"] {
-            assert_eq!(at(host), None, "{host}");
-        }
-    }
-
-    #[test]
-    fn nulls_are_nothing_and_do_not_spoil_the_rest() {
-        let auth = base64::engine::general_purpose::STANDARD.encode("ada:secret");
-        let (_folder, environment) = folder_with(
-            "nulls",
-            &json!({"auths": {"a.example": {"auth": auth}}, "credHelpers": null, "credsStore": null}),
-        );
-        let found = find(&environment, "a.example", "library/x");
-        assert!(matches!(found, Some(Credentials::Password { .. })), "{found:?}");
-    }
-
-    #[test]
-    fn a_helper_that_hangs_is_left_behind_with_all_that_it_started() {
-        let (folder, environment) = folder_with("hangs", &json!({"credsStore": "slow"}));
-        let file = folder.path().join("pid");
-        helper(&folder, "slow", &format!("sleep 60 & echo $! >'{}'; wait", file.display()));
-        let (start, limit) = (Instant::now(), Duration::from_millis(300));
-        assert_eq!(find_within(&environment, "a.example", "b", limit), None);
-        assert!(start.elapsed() < Duration::from_secs(30));
-        // Nothing is there where it was too slow even to start what is to be killed.
-        let child = fs::read_to_string(&file).unwrap_or_default();
-        let stat = format!("/proc/{}/stat", child.trim());
-        let ended = || {
-            let stat = fs::read_to_string(&stat).unwrap_or_default();
-            stat.is_empty() || stat.contains(") Z ") || stat.contains(") X ")
-        };
-        while !ended() {
-            assert!(start.elapsed() < Duration::from_secs(30), "{child} is still there");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
+#[path = "credentials_tests.rs"]
+mod tests;

@@ -31,7 +31,7 @@ use crate::escape;
 use crate::store::digest::Digest;
 use address::Address;
 use auth::{Auth, Proof};
-use refusal::Asked;
+use refusal::{Asked, Login};
 use std::cell::{OnceCell, RefCell};
 use transport::{Answer, Transport};
 use ureq::http::header::{ACCEPT, HeaderName, RANGE};
@@ -145,13 +145,13 @@ impl Registry {
             thing,
             repository,
             login,
-            login_file: None,
+            kept: Login::None,
             mirrored: self.place.mirrored,
         };
         let known = self.authorization.borrow().clone();
-        let (header, login_file) = known.map(|known| (known.header, known.login)).unzip();
+        let (header, kept) = known.map(|known| (known.header, known.login)).unzip();
         let answer = self.transport.get(&address, headers, header.as_ref())?;
-        let asked = Asked { login_file: login_file.flatten(), ..asked };
+        let asked = Asked { kept: kept.unwrap_or_default(), ..asked };
         // Only the registry itself may ask who we are, and once: what it then hands out must do.
         if answer.status != 401 || !answer.from.same_origin(root) {
             return Ok((answer, asked));
@@ -165,7 +165,7 @@ impl Registry {
         };
         let fresh = auth.answer(answer)?;
         let answer = self.transport.get(&address, headers, Some(&fresh.header))?;
-        let asked = Asked { login_file: fresh.login.clone(), ..asked };
+        let asked = Asked { kept: fresh.login.clone(), ..asked };
         *self.authorization.borrow_mut() = Some(fresh);
         Ok((answer, asked))
     }

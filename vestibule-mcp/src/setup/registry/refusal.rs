@@ -1,6 +1,5 @@
 //! What a registry's refusals mean and what to do about them.
 
-use super::credentials::Kept;
 use super::transport::Answer;
 use crate::escape;
 use crate::setup::source::{Again, SourceError};
@@ -21,18 +20,25 @@ pub struct Asked {
     pub repository: String,
     /// The name for `docker login`, empty for Docker Hub.
     pub login: String,
-    /// The file of the login that was tried, escaped for display.
-    pub login_file: Option<String>,
+    /// What became of the login that is kept for the host.
+    pub kept: Login,
     /// Whether the host is a mirror that a setting names.
     pub mirrored: bool,
 }
 
-impl Asked {
-    /// The same, asked with this login.
-    pub fn with_login(&self, login: Option<&Kept>) -> Asked {
-        Asked { login_file: login.map(|kept| kept.file.clone()), ..self.clone() }
-    }
+/// What became of a login. Each file is the one that has or names it, escaped for display.
+#[derive(Clone, Default)]
+pub enum Login {
+    /// There is none.
+    #[default]
+    None,
+    /// It was sent.
+    Sent(String),
+    /// It was not, since it is for HTTPS.
+    Withheld(String),
+}
 
+impl Asked {
     fn command(&self) -> String {
         format!("docker login {}", self.login).trim_end().to_owned()
     }
@@ -106,26 +112,31 @@ fn said(entry: &Entry) -> String {
 /// Docker Hub answers so to repositories that do not exist, too.
 fn denied(status: u16, entry: &Entry, asked: &Asked) -> SourceError {
     let (Asked { host, repository, .. }, login) = (asked, asked.command());
-    if let Some(file) = &asked.login_file {
-        return SourceError {
-            what: format!(
+    let said = said(entry);
+    let (what, fix) = match &asked.kept {
+        Login::Sent(file) => (
+            format!(
                 "{host} gives no access to {repository} with the login that {file} has or names: \
-                 {status}{}",
-                said(entry)
+                 {status}{said}"
             ),
-            fix: format!("log in again with `{login}`, or check the image's name"),
-            again: Again::Never,
-        };
-    }
-    SourceError {
-        what: format!(
-            "{host} gives no access to {repository}: {status}{}, which also means that there is no \
-             such repository",
-            said(entry)
+            format!("log in again with `{login}`, or check the image's name"),
         ),
-        fix: format!("check the image's name, or log in with `{login}`"),
-        again: Again::Never,
-    }
+        Login::Withheld(file) => (
+            format!(
+                "{host} gives no access to {repository}: {status}{said}; the login that {file} has or names \
+                 was not sent, since it is for https:// and plain HTTP is spoken there"
+            ),
+            format!("find out who listens there; if it is your registry, log in with `{login}`"),
+        ),
+        Login::None => (
+            format!(
+                "{host} gives no access to {repository}: {status}{said}, which also means that there is no \
+                 such repository"
+            ),
+            format!("check the image's name, or log in with `{login}`"),
+        ),
+    };
+    SourceError { what, fix, again: Again::Never }
 }
 
 fn missing(entry: &Entry, asked: &Asked) -> SourceError {

@@ -144,3 +144,48 @@ fn an_address_of_a_blob_that_has_run_out_is_asked_for_anew() {
     assert!(refused.what.starts_with(&store.address.to_string()), "{refused}");
     assert!(!format!("{refused:?}").contains("secret"), "{refused:?}");
 }
+
+#[test]
+fn a_login_for_https_does_not_go_to_whoever_listens_without() {
+    let folder = Folder::new("plain");
+    let fake =
+        Fake::new(|request| match (request.target.as_str(), request.header("authorization")) {
+            (target, None) if target.starts_with("/token") => {
+                Reply::new(200, r#"{"token":"nobody"}"#)
+            }
+            (target, Some(_)) if target.starts_with("/token") => {
+                Reply::new(200, r#"{"token":"me"}"#)
+            }
+            (_, Some("Bearer me" | "Basic bWU6aHVudGVyMg==")) => Reply::new(200, MANIFEST),
+            (target, _) if target.contains("basic") => {
+                Reply::new(401, "").header("WWW-Authenticate", r#"Basic realm="x""#)
+            }
+            _ => challenge(request),
+        });
+    let with = |scheme: &str, name: &str, mirror: Option<&str>| {
+        let key = format!("{scheme}{}", fake.address);
+        let config = format!(r#"{{"auths":{{"{key}":{{"auth":"bWU6aHVudGVyMg=="}}}}}}"#);
+        fs::write(folder.path().join("config.json"), config).unwrap();
+        let docker_config = Some(folder.path().to_owned());
+        let environment = Environment { docker_config, ..Environment::default() };
+        let reference = image(&format!("{}/{name}", fake.address));
+        manifest(&Registry::new(&reference, mirror, &environment).unwrap())
+    };
+    for name in ["python", "basic/python"] {
+        let refused = with("https://", name, None).unwrap_err();
+        let file = folder.path().join("config.json").display().to_string();
+        assert!(refused.what.contains(&format!("{file} has or names was not sent")), "{refused}");
+        assert!(refused.what.contains("for https:// and plain HTTP"), "{refused}");
+        assert!(refused.fix.contains(&format!("docker login {}", fake.address)), "{refused:?}");
+    }
+    let sent = |request: &Request| request.header("authorization").map(str::to_owned);
+    let sent: Vec<_> = fake.requests().iter().filter_map(sent).collect();
+    assert!(sent.iter().all(|sent| sent == "Bearer nobody"), "{sent:?}");
+    // Docker's own key for a registry on this machine has no scheme.
+    for (scheme, mirror) in [("", None), ("http://", None), ("https://", Some(fake.url().as_str()))]
+    {
+        for name in ["python", "basic/python"] {
+            assert_eq!(with(scheme, name, mirror).unwrap(), MANIFEST, "{scheme} {name}");
+        }
+    }
+}
