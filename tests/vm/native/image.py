@@ -63,7 +63,7 @@ class Tree:
                 if is_wanted(path) and not os.path.islink(path):
                     self.file(path)
 
-    def library(self):
+    def standard_library(self):
         """Python's standard library, with no compiled modules, as official images have it."""
         folder = sysconfig.get_path("stdlib")
         self.files(folder, is_needed)
@@ -102,7 +102,7 @@ def image(tree, form):
 def make(folder):
     """Writes both, one as an archive and one as a folder: the files, and the settings that name the images."""
     tree = base("python3")
-    tree.library()
+    tree.standard_library()
     python = image(tree, "gzip")
     tree = base("node")
     # Debian's node has modules of its own there.

@@ -139,7 +139,7 @@ pub const REGISTRY_MIRROR: Setting = setting(
     "VESTIBULE_REGISTRY_MIRROR",
     Kind::Registry,
     "",
-    "A registry to pull images from instead of their own. The pins make a mirror harmless. Docker and Podman have a setting of their own for this.",
+    "A registry to pull images from instead of their own. For a pinned image it is harmless; an image without a digest is what the mirror says it is. Docker and Podman have a setting of their own for this.",
 );
 /// Where the audit log lies.
 pub const AUDIT_DIR: Setting = setting(

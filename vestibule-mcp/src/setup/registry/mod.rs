@@ -1,7 +1,7 @@
 //! A registry as the OCI distribution specification 1.1 has it, asked for one image.
 //!
 //! Nothing of what it sends is trusted but as the answer to which bytes are wanted: digests are checked
-//! by whoever reads them, so that also a mirror need not be trusted.
+//! by whoever reads them, so that also a mirror need not be trusted where an image's setting has one.
 
 mod address;
 mod auth;
