@@ -64,13 +64,18 @@ def rounds(place, number, chance, ended):
     reference = state(place)
     expect(len(reference) == 2, f"images: {sorted(reference)}")
     place.remove_images()
-    moments = [whole.seconds * 1.3 * (i + chance.random()) / number for i in range(number)]
-    chance.shuffle(moments)
+    parts = [1.3 * (i + chance.random()) / number for i in range(number)]
+    chance.shuffle(parts)
     hit, there = 0, {"none": 0, "one": 0, "both": 0, "not compiled": 0}
-    for moment in moments:
+    seconds, from_nothing = whole.seconds, True
+    for part in parts:
+        moment, start = seconds * part, time.monotonic()
         process = place.start("setup")
         try:
             process.wait(moment)
+            # The machine may be less busy than it was.
+            if from_nothing:
+                seconds = min(seconds, time.monotonic() - start)
         except subprocess.TimeoutExpired:
             # The command alone, as the kernel does it when memory is short.
             os.kill(process.pid, signal.SIGKILL)
@@ -86,7 +91,8 @@ def rounds(place, number, chance, ended):
             expect(not changed, f"after {moment:.2f} s of {whole.seconds:.2f}: {name} has {sorted(changed)[:5]}")
         there[("none", "one", "both")[len(now)]] += 1
         # What is left behind goes on into the next round, unless nothing would be left to do.
-        if len(now) == 2 or chance.random() < 0.3:
+        from_nothing = len(now) == 2 or chance.random() < 0.3
+        if from_nothing:
             place.remove_images()
     figure(f"{hit} of {number} setups of {whole.seconds:.1f} s were killed; images then: {there}")
     expect(hit >= number // 2, f"only {hit} were hit")
