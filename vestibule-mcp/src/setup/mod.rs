@@ -21,7 +21,7 @@ pub mod unpack;
 use crate::config::{Config, ImageReference};
 use crate::store::{Record, Store};
 use error::SetupError;
-use from_file::FromFile;
+use from_file::{FromFile, Meant};
 use install::{State, USUAL_RATIO, Work, inspect, short};
 use place::Place;
 use progress::Progress;
@@ -67,7 +67,7 @@ pub fn images(
     progress: &mut Progress,
 ) -> Result<(), SetupError> {
     let store = Store::new(&place.folder);
-    let mut pending = Vec::new();
+    let mut missing = Vec::new();
     for image in wanted(config) {
         let name = short(image);
         match inspect(&store, image) {
@@ -80,7 +80,13 @@ pub fn images(
                 progress.say(&format!("{name} is here and damaged ({why}): it is made anew"));
             }
         }
-        pending.push(find(image, place, &store, from, progress)?);
+        missing.push(image);
+    }
+    let alone = from.files.len() == 1 && missing.len() == 1;
+    let meant = if alone { Meant::Only } else { Meant::Unclear };
+    let mut pending = Vec::new();
+    for image in missing {
+        pending.push(find(image, place, &store, from, meant, progress)?);
     }
     announce(place, &store, &pending, progress)?;
     for Pending { image, source, resolved } in &pending {
@@ -97,6 +103,7 @@ fn find<'a>(
     place: &Place,
     store: &Store,
     from: &From<'_>,
+    meant: Meant,
     progress: &mut Progress,
 ) -> Result<Pending<'a>, SetupError> {
     let resolve = |source: Box<dyn Source>, progress: &mut Progress| {
@@ -106,7 +113,7 @@ fn find<'a>(
     };
     let mut refused: Option<SetupError> = None;
     for file in from.files {
-        let opened = FromFile::open(file, image).map_err(SetupError::from);
+        let opened = FromFile::open(file, image, meant).map_err(SetupError::from);
         match opened.and_then(|source| resolve(Box::new(source), progress)) {
             Ok(found) => return Ok(found),
             Err(error) => {

@@ -1,7 +1,7 @@
 //! What `docker save` wrote before Docker 25: a configuration and layers by file names of their own, and
 //! no manifest that a registry's digest could name.
 
-use super::{Files, misshapen};
+use super::{Files, Meant, misshapen};
 use crate::setup::oci::MANIFEST_TYPES;
 use crate::setup::resolve::LAYERS;
 use crate::store::digest::{Algorithm, Digest, Hasher};
@@ -20,7 +20,7 @@ pub struct Classic {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Image {
+pub struct Image {
     config: String,
     repo_tags: Option<Vec<String>>,
     layers: Vec<String>,
@@ -54,21 +54,20 @@ impl Classic {
         self.parts.borrow().get(digest).cloned()
     }
 
+    /// The image that is meant.
+    ///
+    /// # Errors
+    /// Why there is none, as the end of a sentence about the file.
+    pub fn choose(&self, wanted: &str, meant: Meant) -> Result<&Image, String> {
+        meant.choose(&self.images, |image| image.repo_tags.clone().unwrap_or_default(), wanted)
+    }
+
     /// A manifest made of the configuration and layers as they are: what proves them is the
     /// configuration's list of the layers' digests.
     ///
     /// # Errors
-    /// Those of the files; where there are several images and none of that name.
-    pub fn manifest(&self, files: &Files, wanted: &str) -> io::Result<Vec<u8>> {
-        let named = |image: &&Image| image.repo_tags.iter().flatten().any(|tag| same(tag, wanted));
-        let image = match (self.images.iter().find(named), self.images.as_slice()) {
-            (Some(image), _) => image,
-            (None, [only]) => only,
-            (None, images) => {
-                let count = images.len();
-                return Err(io::Error::other(format!("{count} images, none of that name")));
-            }
-        };
+    /// Those of the files.
+    pub fn manifest(&self, files: &Files, image: &Image) -> io::Result<Vec<u8>> {
         // Each of them is read as a whole here, and so as often as it is named.
         if image.layers.len() > LAYERS {
             let count = image.layers.len();
@@ -99,17 +98,4 @@ impl Classic {
         self.parts.borrow_mut().insert(digest, name.to_owned());
         Ok(part)
     }
-}
-
-/// Docker writes `python:3` for `docker.io/library/python:3`.
-fn same(tag: &str, wanted: &str) -> bool {
-    let short = |name: &str| -> String {
-        let name = name.strip_prefix("docker.io/").unwrap_or(name);
-        let name = name.strip_prefix("library/").unwrap_or(name);
-        match name.rsplit('/').next().is_some_and(|last| last.contains(':')) {
-            true => name.to_owned(),
-            false => format!("{name}:latest"),
-        }
-    };
-    short(tag) == short(wanted)
 }

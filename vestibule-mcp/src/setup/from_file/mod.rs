@@ -5,6 +5,7 @@
 
 mod archive;
 mod classic;
+mod meant;
 
 use super::oci::Descriptor;
 use super::source::{Again, DOCUMENT_MAX, Opened, Origin, Source, SourceError};
@@ -13,6 +14,7 @@ use crate::escape::{for_display, place_in_json};
 use crate::store::digest::Digest;
 use archive::{Archive, plain};
 use classic::Classic;
+pub use meant::Meant;
 use nix::libc;
 use serde::Deserialize;
 use std::fs::{File, OpenOptions};
@@ -29,6 +31,7 @@ pub struct FromFile {
     files: Files,
     classic: Option<Classic>,
     wanted: ImageReference,
+    meant: Meant,
 }
 
 /// Files by name, in a folder or in an archive.
@@ -48,7 +51,11 @@ impl FromFile {
     ///
     /// # Errors
     /// [`SourceError`] if it is neither.
-    pub fn open(path: &Path, wanted: &ImageReference) -> Result<FromFile, SourceError> {
+    pub fn open(
+        path: &Path,
+        wanted: &ImageReference,
+        meant: Meant,
+    ) -> Result<FromFile, SourceError> {
         let kind = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
         let files = match kind.is_dir() {
             true => Files::Folder(path.to_owned()),
@@ -58,7 +65,7 @@ impl FromFile {
             true => None,
             false => Some(Classic::read(&files).map_err(|error| no_images(path, &error))?),
         };
-        Ok(FromFile { path: path.to_owned(), files, classic, wanted: wanted.clone() })
+        Ok(FromFile { path: path.to_owned(), files, classic, wanted: wanted.clone(), meant })
     }
 
     /// The index entry of an image without a pin: the one of its name, or the only one.
@@ -67,18 +74,14 @@ impl FromFile {
             self.files.document("index.json").map_err(|error| no_images(&self.path, &error))?;
         let index: Index = serde_json::from_slice(&index)
             .map_err(|error| no_images(&self.path, &misshapen("index.json", &error)))?;
-        let name = self.wanted.as_str();
-        let named = index.manifests.iter().find(|entry| {
-            NAMES.iter().any(|key| entry.annotations.get(*key).is_some_and(|found| found == name))
-        });
-        match (named, index.manifests.as_slice()) {
-            (Some(entry), _) => Ok(entry.digest.clone()),
-            (None, [only]) => Ok(only.digest.clone()),
-            (None, entries) => {
-                let names =
-                    entries.iter().flat_map(|entry| NAMES.map(|key| entry.annotations.get(key)));
-                let names: Vec<&str> = names.flatten().map(String::as_str).collect();
-                Err(self.lacks(&format!("has {} images, none of that name", entries.len()), &names))
+        let names = |entry: &Descriptor| -> Vec<String> {
+            NAMES.iter().filter_map(|key| entry.annotations.get(*key).cloned()).collect()
+        };
+        match self.meant.choose(&index.manifests, names, self.wanted.as_str()) {
+            Ok(entry) => Ok(entry.digest.clone()),
+            Err(why) => {
+                let names: Vec<String> = index.manifests.iter().flat_map(names).collect();
+                Err(self.lacks(&why, &names.iter().map(String::as_str).collect::<Vec<_>>()))
             }
         }
     }
@@ -90,8 +93,9 @@ impl FromFile {
         };
         SourceError {
             what: format!("{} {how}{there}: {} is wanted", shown(&self.path), self.wanted.as_str()),
-            fix: "make the file with `skopeo copy --all docker://IMAGE@DIGEST oci-archive:FILE`, which \
-                  keeps the digests, or set VESTIBULE_IMAGE_PYTHON and VESTIBULE_IMAGE_NODE to what it has"
+            fix: "make the file with `skopeo copy --all docker://IMAGE@DIGEST oci-archive:FILE:IMAGE`, which \
+                  keeps the digests and the name, give every file that there is, or set \
+                  VESTIBULE_IMAGE_PYTHON and VESTIBULE_IMAGE_NODE to what they have"
                 .to_owned(),
             again: Again::Never,
         }
@@ -102,9 +106,14 @@ impl Source for FromFile {
     fn manifest(&self, digest: Option<&Digest>) -> Result<Vec<u8>, SourceError> {
         if let Some(classic) = &self.classic {
             return match digest {
-                None => classic.manifest(&self.files, self.wanted.as_str()).map_err(|error| {
-                    self.lacks(&format!("cannot be used ({})", said(&error)), &classic.names())
-                }),
+                None => {
+                    let lacks = |how: &str| self.lacks(how, &classic.names());
+                    let image = classic.choose(self.wanted.as_str(), self.meant);
+                    let image = image.map_err(|why| lacks(&why))?;
+                    classic
+                        .manifest(&self.files, image)
+                        .map_err(|error| lacks(&format!("cannot be used ({})", said(&error))))
+                }
                 Some(_) => Err(self.lacks(
                     "was written by `docker save` of a version before 25, which leaves out the manifest \
                      that a digest names",

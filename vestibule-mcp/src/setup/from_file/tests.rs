@@ -43,6 +43,10 @@ impl Drop for Folder {
     }
 }
 
+fn open(path: &Path, wanted: &ImageReference) -> Result<FromFile, SourceError> {
+    FromFile::open(path, wanted, Meant::Only)
+}
+
 fn image(text: &str) -> ImageReference {
     ImageReference::parse(text).unwrap()
 }
@@ -78,7 +82,7 @@ fn read(opened: Opened) -> Vec<u8> {
 fn a_layout_is_read_as_a_folder_and_as_an_archive() {
     let (folder, digest) = layout("layout");
     for path in [folder.0.clone(), folder.archive("tar")] {
-        let source = FromFile::open(&path, &image("one")).unwrap();
+        let source = open(&path, &image("one")).unwrap();
         assert!(digest.names(&source.manifest(Some(&digest)).unwrap()));
         assert!(digest.names(&source.manifest(None).unwrap()), "by its name");
         let whole = source.blob(&descriptor(&digest, 28), 0).unwrap();
@@ -89,7 +93,7 @@ fn a_layout_is_read_as_a_folder_and_as_an_archive() {
         assert!(short.what.contains("28 bytes in place of 29"), "{short}");
         let none = source.manifest(Some(&Digest::of(b"none"))).unwrap_err();
         assert!(none.what.contains("has no sha256:") && none.fix.contains("skopeo"), "{none:?}");
-        let other = FromFile::open(&path, &image("three")).unwrap().manifest(None).unwrap_err();
+        let other = open(&path, &image("three")).unwrap().manifest(None).unwrap_err();
         assert!(other.what.contains("none of that name (one, two)"), "{other}");
     }
 }
@@ -98,7 +102,7 @@ fn a_layout_is_read_as_a_folder_and_as_an_archive() {
 fn a_manifest_that_is_not_what_its_digest_names_is_damaged() {
     let (folder, digest) = layout("damaged");
     folder.write(&blob_name(&digest), b"{}");
-    let source = FromFile::open(&folder.0, &image("one")).unwrap();
+    let source = open(&folder.0, &image("one")).unwrap();
     assert!(source.manifest(Some(&digest)).unwrap_err().what.contains("damaged"));
 }
 
@@ -126,8 +130,8 @@ fn saved(name: &str) -> (Folder, PathBuf) {
 #[test]
 fn what_older_dockers_save_is_taken_by_its_name_and_never_by_a_pin() {
     let (_folder, path) = saved("classic");
-    for name in ["docker.io/library/python:3", "python:3", "other"] {
-        let source = FromFile::open(&path, &image(name)).unwrap();
+    for name in ["docker.io/library/python:3", "python:3"] {
+        let source = open(&path, &image(name)).unwrap();
         let manifest = source.manifest(None).unwrap();
         let Ok(super::super::oci::Document::Manifest(manifest)) =
             super::super::oci::Document::parse(&manifest)
@@ -140,8 +144,10 @@ fn what_older_dockers_save_is_taken_by_its_name_and_never_by_a_pin() {
         }
         assert_eq!(read(source.blob(&manifest.config, 0).unwrap()), b"{}");
     }
+    let other = open(&path, &image("other")).unwrap().manifest(None).unwrap_err();
+    assert!(other.what.contains("has one image, and not of that name (python:3)"), "{other}");
     let pinned = image(&format!("python@sha256:{}", "1".repeat(64)));
-    let source = FromFile::open(&path, &pinned).unwrap();
+    let source = open(&path, &pinned).unwrap();
     let refused = source.manifest(crate::store::pin(&pinned).as_ref()).unwrap_err();
     assert!(refused.what.contains("before 25") && refused.fix.contains("skopeo"), "{refused:?}");
 }
@@ -152,12 +158,12 @@ fn a_pipe_or_a_device_is_no_file_and_is_not_waited_for() {
     let blob = folder.0.join(blob_name(&digest));
     fs::remove_file(&blob).unwrap();
     nix::unistd::mkfifo(&blob, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let source = FromFile::open(&folder.0, &image("one")).unwrap();
+    let source = open(&folder.0, &image("one")).unwrap();
     for error in [
         source.manifest(Some(&digest)).unwrap_err(),
         source.blob(&descriptor(&digest, 1), 0).err().unwrap(),
-        FromFile::open(&blob, &image("one")).err().unwrap(),
-        FromFile::open(Path::new("/dev/zero"), &image("one")).err().unwrap(),
+        open(&blob, &image("one")).err().unwrap(),
+        open(Path::new("/dev/zero"), &image("one")).err().unwrap(),
     ] {
         assert!(error.what.contains("no plain file"), "{error}");
     }
@@ -169,7 +175,7 @@ fn what_holds_no_images_is_told_as_that() {
     folder.write("plain", b"not a tar");
     folder.write("zipped", &[0x1f, 0x8b, 8, 0, 0]);
     let said = |name: &str| {
-        let error = FromFile::open(&folder.0.join(name), &image("one")).err().unwrap();
+        let error = open(&folder.0.join(name), &image("one")).err().unwrap();
         format!("{} Fix: {}", error.what, error.fix)
     };
     assert!(said("").contains("neither index.json nor manifest.json"), "{}", said(""));
@@ -190,7 +196,7 @@ fn an_archives_links_lead_to_its_own_members_alone() {
         builder.append_link(&mut header, name, target).unwrap();
     }
     builder.into_inner().unwrap();
-    let error = FromFile::open(&path, &image("one")).err().unwrap();
+    let error = open(&path, &image("one")).err().unwrap();
     assert!(error.what.contains("neither index.json nor"), "{error}");
 }
 
@@ -202,12 +208,12 @@ fn nothing_of_a_broken_archive_reaches_the_terminal_as_it_is() {
     header.as_old_mut().name[..9].copy_from_slice(b"\x1b[2Jready");
     header.as_old_mut().cksum = *b"\x1b[1m\xff\xff\xff\xff";
     folder.write("broken", &[header.as_bytes().as_slice(), &[0; 1024]].concat());
-    let error = FromFile::open(&folder.0.join("broken"), &image("one")).err().unwrap();
+    let error = open(&folder.0.join("broken"), &image("one")).err().unwrap();
     let quoted = error.what.contains('\x1b') || error.what.contains("ready");
     assert!(!quoted && error.what.contains("a header in it"), "{error:?}");
     // As a link can have it lead to a file of the user's.
     folder.write("index.json", b"\"hunter2\"");
-    let source = FromFile::open(&folder.0, &image("one")).unwrap();
+    let source = open(&folder.0, &image("one")).unwrap();
     let error = source.manifest(None).unwrap_err();
     assert!(!error.what.contains("hunter2") && error.what.contains("line 1"), "{error:?}");
 }
@@ -232,7 +238,7 @@ fn headers(entries: &[(tar::EntryType, &[u8])]) -> Vec<u8> {
 fn an_extended_header_of_an_archive_has_a_limit() {
     use tar::EntryType::{GNULongLink, GNULongName, XHeader};
     let folder = Folder::new("extended");
-    let refusal = || FromFile::open(&folder.0.join("a"), &image("one")).err().unwrap().what;
+    let refusal = || open(&folder.0.join("a"), &image("one")).err().unwrap().what;
     for (kind, words) in
         [(GNULongName, "4095 bytes"), (GNULongLink, "4095 bytes"), (XHeader, "extended header")]
     {
@@ -254,7 +260,7 @@ fn the_names_of_an_archive_are_names_and_have_a_limit_together() {
     let folder = Folder::new("names");
     let refusal = |entries: &[(tar::EntryType, &[u8])]| {
         folder.write("a", &headers(entries));
-        FromFile::open(&folder.0.join("a"), &image("one")).err().unwrap().what
+        open(&folder.0.join("a"), &image("one")).err().unwrap().what
     };
     // Of 4095 bytes with the NUL at its end, and of one more.
     let name = |length: usize| [&b"n".repeat(length)[..], b"\0"].concat();
@@ -288,7 +294,7 @@ fn a_saved_image_with_too_many_layers_is_not_read() {
         let layers = vec!["layer"; count];
         let images = json!([{"Config": "c.json", "RepoTags": ["one"], "Layers": layers}]);
         folder.write("manifest.json", images.to_string().as_bytes());
-        let read = FromFile::open(&folder.0, &image("one")).unwrap().manifest(None);
+        let read = open(&folder.0, &image("one")).unwrap().manifest(None);
         match words {
             None => assert!(read.is_ok(), "{read:?}"),
             Some(words) => assert!(read.unwrap_err().what.contains(words)),
@@ -300,13 +306,13 @@ fn a_saved_image_with_too_many_layers_is_not_read() {
 fn nothing_but_plain_files_of_a_folder_is_read() {
     let folder = Folder::new("devices");
     nix::unistd::mkfifo(&folder.0.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let error = FromFile::open(&folder.0.join("fifo"), &image("one")).err().unwrap();
+    let error = open(&folder.0.join("fifo"), &image("one")).err().unwrap();
     assert!(error.what.contains("no plain file"), "{error:?}");
     std::os::unix::fs::symlink("/dev/zero", folder.0.join("zero")).unwrap();
     for layer in ["fifo", "zero", "../x", "/etc/passwd/../../.."] {
         let saved = json!([{"Config": "manifest.json", "RepoTags": ["one"], "Layers": [layer]}]);
         folder.write("manifest.json", saved.to_string().as_bytes());
-        let source = FromFile::open(&folder.0, &image("one")).unwrap();
+        let source = open(&folder.0, &image("one")).unwrap();
         source.manifest(None).unwrap_err();
     }
 }
@@ -319,7 +325,7 @@ fn a_part_that_is_not_what_its_digest_names_is_blamed_on_the_file() {
     folder.write(&blob_name(&digest), &[b'x'; 28]);
     let path = folder.archive("tar");
     let wanted = descriptor(&digest, 28);
-    let source = FromFile::open(&path, &image("one")).unwrap();
+    let source = open(&path, &image("one")).unwrap();
     let mut progress = Progress::new(io::sink(), false);
     let downloads = Folder::new("parts-downloads");
     let retry = Retry::default();

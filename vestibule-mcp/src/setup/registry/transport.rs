@@ -235,7 +235,8 @@ impl Transport {
                     .to_owned()
             }
             None => "check the network, set HTTPS_PROXY if a proxy is needed, or \
-                     VESTIBULE_REGISTRY_MIRROR to a registry that can be reached"
+                     VESTIBULE_REGISTRY_MIRROR to a registry that can be reached, or give the images as \
+                     files with --from (docs/IMAGES.md)"
                 .to_owned(),
         };
         SourceError { what, fix, again: Again::Soon }
