@@ -1,6 +1,6 @@
 //! `vestibule-mcp audit`: the last calls, one line each.
 
-use super::say;
+use super::{say, told};
 use crate::audit::reader::Reader;
 use crate::config::Config;
 use crate::escape::{for_display, is_hostile};
@@ -37,7 +37,7 @@ pub struct Arguments {
 /// None; what goes wrong is said, and the exit code is 1.
 pub async fn run(config: &Config, arguments: &Arguments) -> io::Result<i32> {
     if let Err(refusal) = config.usable() {
-        say(format_args!("vestibule-mcp: {refusal}"));
+        say(format_args!("vestibule-mcp: {}", told(&refusal)));
         return Ok(1);
     }
     match print(config, arguments).await {
@@ -58,7 +58,7 @@ async fn print(config: &Config, arguments: &Arguments) -> io::Result<()> {
     let mut pending = HashMap::new();
     let calls = reader.last(arguments.count)?;
     let mut out = io::stdout().lock();
-    if calls.is_empty() && !arguments.json {
+    if calls.is_empty() && arguments.count > 0 && !arguments.json {
         let folder = for_display(&config.audit_dir.to_string_lossy(), LONG);
         say(format_args!("no calls in {folder} yet"));
     }

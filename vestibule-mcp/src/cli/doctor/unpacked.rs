@@ -3,7 +3,7 @@
 use super::{Check, State};
 use crate::backend::locate::shown;
 use crate::config::table::Setting;
-use crate::config::{Config, ImageReference, RootfsChoice};
+use crate::config::{BackendChoice, Config, ImageReference, RootfsChoice};
 use crate::store::{RECORD, Record, Store, bytecode};
 
 /// The row of an image in the store, and when it was unpacked; none where images are not wanted.
@@ -12,7 +12,8 @@ pub fn look(
     setting: &Setting,
     image: &ImageReference,
 ) -> Option<(Check, Option<String>)> {
-    if config.rootfs == RootfsChoice::Host {
+    let never = matches!(config.backend, BackendChoice::Container | BackendChoice::Naive);
+    if never || config.rootfs == RootfsChoice::Host {
         return None;
     }
     let name =
