@@ -18,7 +18,8 @@ die() {
 # Rust itself comes from no distribution package that is new enough everywhere.
 need_rust() {
     local version
-    version=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+    # Some callers end at any failure, and this one has a message.
+    version=$({ cargo --version 2>/dev/null || true; } | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
     [ "${version:-0}" -ge 89 ] || die "Rust 1.89 or newer is needed${version:+, found 1.$version}. Get it with
     curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y
 then run this again in a new shell."
