@@ -1,6 +1,7 @@
 """Images from files, from a mirror, through a proxy."""
 
 import base64
+import json
 import os
 import socket
 
@@ -34,8 +35,8 @@ def named(python=None):
 class Given:
     """A folder of the person's own for files that are given to `--from`."""
 
-    def __init__(self, place):
-        self.path = os.path.join(place.path, "given")
+    def __init__(self, place, name="given"):
+        self.path = os.path.join(place.path, name)
         os.makedirs(self.path)
         give(self.path)
 
@@ -116,6 +117,38 @@ for name, change, *words in (
 ):
     # A file that is too short is read again, as if the rest were on its way.
     proves(f"from-layout-{name}", 14, arguments=(change, *words), early=True)(from_wrong)
+
+
+def unpinned(place):
+    """What each image without a digest holds, by its reference."""
+    held = {}
+    for name in os.listdir(place.rootfs):
+        if name.startswith("unpinned-"):
+            with open(os.path.join(place.rootfs, name, "image.json")) as record:
+                reference = json.load(record)["reference"]
+            with open(os.path.join(place.rootfs, name, "rootfs/etc/name"), "rb") as content:
+                held[reference] = content.read()
+    return held
+
+
+@proves("from-two-files-without-a-digest", 14)
+def from_two():
+    """Each file has one image, and its name decides, in whichever order; without names nothing is taken."""
+    wanted = {"IMAGE_PYTHON": "python:3.12", "IMAGE_NODE": "docker.io/library/node:22"}
+    for order in (0, 1), (1, 0):
+        for files in oci.saved_files, oci.layout_files:
+            with Home(**wanted) as place:
+                paths = []
+                for i in order:
+                    paths += ["--from", Given(place, f"given-{i}").archive(files(named()[i : i + 1]))]
+                place.setup(*paths[:2]).is_error("not of that name")
+                place.setup(*paths).is_blocked()
+                expect(sorted(unpinned(place).values()) == [b"from a file", b"n"], f"{unpinned(place)}")
+                expect(unpinned(place)[wanted["IMAGE_NODE"]] == b"n", f"{unpinned(place)}")
+    with Home(**wanted) as place:
+        files = oci.layout_files((("latest", tiny()),))
+        place.setup("--from", Given(place).archive(files)).is_error("without a name")
+        expect(not unpinned(place), f"{unpinned(place)}")
 
 
 @proves("from-nothing", 14)
