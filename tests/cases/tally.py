@@ -13,8 +13,12 @@ WHOLE = (["blocked"], ["start", "end"])
 def code_of(params):
     """What a call is known again by: the hash of its code, as its record has it, or None without any."""
     code = (params.get("arguments") or {}).get("code")
+    return hashed(code) if isinstance(code, str) else None
+
+
+def hashed(code):
     # A lone surrogate never comes to the server.
-    return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest() if isinstance(code, str) else None
+    return hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
 
 
 class Tally:
@@ -31,6 +35,10 @@ class Tally:
         content = (message.get("result") or {}).get("content") or [{}]
         if "result" in message and SETTING not in content[0].get("text", ""):
             self.calls[code] += 1
+
+    def ran(self, code):
+        """A command that is recorded as a call is."""
+        self.calls[hashed(code)] += 1
 
     def finding(self):
         """What is missing, or None. Records of a cancelled call make up for none that was answered."""

@@ -24,12 +24,14 @@ def removed():
         with Home(**pins) as place:
             place.setup().is_ready()
             expect(place.run("python", "import json; print(1)").out == "1\n", "it does not run")
+            place.every_run_is_recorded()
             by_user("rm", "-rf", os.path.join(place.path, ".vestibule"))
             expect(os.listdir(place.path) == [], f"left at home: {os.listdir(place.path)}")
             # And it can be had again.
             place.setup().is_ready()
             done = place.run("bash", LOCK)
             expect((done.code, done.out) == (0, "locked\n"), done.text)
+            place.every_run_is_recorded()
             everything = os.path.join(place.path, ".vestibule")
             first = subprocess.run([*AS_USER, "rm", "-rf", everything], capture_output=True, text=True)
             expect(first.returncode != 0, "the folders were not locked: this shows nothing")

@@ -12,6 +12,7 @@ import time
 from typing import NamedTuple
 
 from checking import Skip, Wrong, expect
+from tally import Tally
 
 WORK = os.environ["CHECK_WORK"]
 PROGRAM = os.path.join(WORK, "vestibule-mcp")
@@ -77,12 +78,23 @@ class Home:
         give(self.path)
         self.rootfs = os.path.join(self.path, ".vestibule", "rootfs")
         self.settings, self.started = settings, []
+        self.tally = Tally(os.path.join(self.path, ".vestibule", "audit"))
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
-        self.remove()
+    def __exit__(self, error, *_):
+        try:
+            if not error:
+                self.every_run_is_recorded()
+        finally:
+            self.remove()
+
+    def every_run_is_recorded(self):
+        """That each run since the last such look has its audit records, which may go then."""
+        finding = self.tally.finding() if self.tally.answered else None
+        expect(not finding, finding)
+        self.tally.calls.clear()
 
     def remove(self):
         # Those of a check that was broken off go on making files.
@@ -133,6 +145,7 @@ class Home:
             text=True,
             timeout=BOUND,
         )
+        self.tally.ran(code)
         return Done(done.returncode, done.stdout, done.stderr, 0)
 
     def images(self):
