@@ -8,6 +8,7 @@ use tests::programs::repository;
 
 tests::tests![
     no_file_is_longer_than_400_lines,
+    no_file_is_empty,
     unsafe_code_lies_in_sys_alone,
     one_file_names_bincode,
     nothing_refers_to_one_machine,
@@ -53,6 +54,12 @@ fn no_file_is_longer_than_400_lines() -> Outcome {
         .map(|(lines, path)| format!("{lines} {}", path.display()))
         .collect();
     assert!(long.is_empty(), "{long:#?}");
+    Ok(())
+}
+
+fn no_file_is_empty() -> Outcome {
+    let empty: Vec<_> = files().into_iter().filter(|path| read(path).is_empty()).collect();
+    assert!(empty.is_empty(), "left by accident: {empty:#?}");
     Ok(())
 }
 

@@ -11,6 +11,7 @@ from checking import expect, figure
 import oci
 import stand
 import tars
+from daemons import until
 from host import Done, Home, Tree, finish, kill, no_process_left
 from points import proves
 from stand import front, small_pins
@@ -138,6 +139,56 @@ def successor():
         time.sleep(0.5)
         kill(first)
         finish(second, 0).is_ready()
+    no_process_left()
+
+
+# In python's own place for such lines: what it compiles for goes on filling the folder for a while.
+FILLS = """\
+import os; os.environ.get("PYTHONPYCACHEPREFIX") == "/workspace" and exec({!r})
+"""
+FILLING = """
+import shutil, time
+end = time.monotonic() + 3
+while time.monotonic() < end:
+    for n in range(50):
+        try:
+            os.makedirs(f"/workspace/{n}", exist_ok=True)
+            open(f"/workspace/{n}/{time.monotonic_ns()}", "w").close()
+        except FileNotFoundError:
+            pass
+for n in range(50):
+    shutil.rmtree(f"/workspace/{n}", True)
+"""
+
+
+def is_compiling(place, process):
+    """Whether its compiler is at work, for an image that has its name already."""
+    expect(process.poll() is None, "it ended by itself")
+    try:
+        return len(os.listdir(os.path.join(place.rootfs, f".tmp-bytecode-{process.pid}"))) > 40
+    except FileNotFoundError:
+        return False
+
+
+@proves("kill-while-modules-are-written-and-another-waits", 12)
+def compiling():
+    """The compiler lives for a moment longer, and writes into the folder that the next one removes."""
+    lines = FILLS.format(FILLING).encode()
+    folders = [f"usr/local/lib/python3.{n}/dist-packages" for n in range(9, 20)]
+    fills = tars.layer([tars.file(f"{folder}/fills.pth", lines) for folder in folders])
+    image = oci.for_both(oci.image([*stand.python_layers(True), oci.layer(fills)]))
+    with front() as registry, Home(**dict(small_pins(registry), IMAGE_PYTHON=registry.pin(image))) as place:
+        first = place.start("setup")
+        until(lambda: os.path.isdir(os.path.join(place.rootfs, ".downloads")), 20, "nothing was loaded")
+        for _ in range(10):
+            second = place.start("setup")
+            until(lambda: is_compiling(place, first), 60, "nothing was compiled")
+            os.kill(first.pid, signal.SIGKILL)
+            first.communicate()
+            first = second
+        finish(first, 0).is_ready()
+        left = [name for name in os.listdir(place.rootfs) if name.startswith(".tmp-")]
+        expect(not left, f"left: {left}")
     no_process_left()
 
 

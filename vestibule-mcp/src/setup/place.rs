@@ -11,14 +11,21 @@ use nix::fcntl::{Flock, FlockArg};
 use nix::sys::statfs::statfs;
 use nix::sys::statvfs::statvfs;
 use std::fs::{self, File, OpenOptions};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Blobs on their way.
 pub const DOWNLOADS: &str = ".downloads";
 /// The beginning of the names of what is not finished.
 pub const UNFINISHED: &str = ".tmp-";
+/// How long the sandbox of a `setup` that was killed may take to end: its helper is told at once, and a busy
+/// machine needs seconds.
+const DYING: Duration = Duration::from_secs(30);
+/// How often its folder is tried meanwhile.
+const AGAIN: Duration = Duration::from_millis(20);
 /// What a `setup` at work holds.
 const LOCK: &str = ".lock";
 
@@ -134,15 +141,16 @@ impl Place {
         Ok(status.blocks_available().saturating_mul(status.fragment_size()))
     }
 
-    /// Removes what killed ones have left. They hold no lock any more.
+    /// Removes what killed ones have left. They hold no lock any more; the compiler of one that was killed
+    /// just now may still write, until its sandbox has ended.
     fn clear(&self) -> Result<(), SetupError> {
         let read = |error| SetupError::of_file("read", &self.folder, &error);
         for entry in fs::read_dir(&self.folder).map_err(read)? {
             let path = entry.map_err(read)?.path();
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
             if name.starts_with(UNFINISHED.as_bytes()) {
-                remove_tree(&path)
-                    .map_err(|error| SetupError::of_file("removed", &path, &error))?;
+                until_nobody_writes(DYING, || remove_tree(&path))
+                    .map_err(|error| abandoned(&path, &error))?;
             }
         }
         Ok(())
@@ -151,11 +159,37 @@ impl Place {
 
 /// Removes a tree whose folders may be closed, and deeper in each other than a path or the limit of open
 /// files reaches, as sandboxed code can leave them.
-pub fn remove_tree(path: &Path) -> std::io::Result<()> {
+pub fn remove_tree(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(std::io::ErrorKind::InvalidInput.into());
+        return Err(io::ErrorKind::InvalidInput.into());
     };
     Ok(inventory::remove(File::open(parent)?.as_fd(), name)?)
+}
+
+/// Removes again while others fill what is being removed, for `patience` at most.
+fn until_nobody_writes(
+    patience: Duration,
+    mut remove: impl FnMut() -> io::Result<()>,
+) -> io::Result<()> {
+    let end = Instant::now() + patience;
+    loop {
+        match remove() {
+            Err(error)
+                if error.kind() == io::ErrorKind::DirectoryNotEmpty && Instant::now() < end =>
+            {
+                std::thread::sleep(AGAIN);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn abandoned(path: &Path, error: &io::Error) -> SetupError {
+    let mut failed = SetupError::of_file("removed", path, error);
+    if error.kind() == io::ErrorKind::DirectoryNotEmpty {
+        failed.fix = format!("end what writes there (`fuser -v {}`) and try again", shown(path));
+    }
+    failed
 }
 
 fn check_owner(path: &Path, folder: &Path) -> Result<(), SetupError> {
@@ -261,6 +295,27 @@ mod tests {
         drop(Place::hold(&folder, &mut quiet()).unwrap());
         assert!(!left.exists());
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_the_compiler_of_a_killed_one_still_fills_goes_when_it_has_ended() {
+        let (mut tries, full) = (0, || io::Error::from(io::ErrorKind::DirectoryNotEmpty));
+        let dying = || {
+            tries += 1;
+            if tries < 4 { Err(full()) } else { Ok(()) }
+        };
+        until_nobody_writes(DYING, dying).unwrap();
+        assert_eq!(tries, 4);
+        let error = until_nobody_writes(Duration::ZERO, || Err(full())).unwrap_err();
+        let error = abandoned(Path::new("/store/.tmp-bytecode-1"), &error);
+        assert!(error.fix.contains("`fuser -v /store/.tmp-bytecode-1`"), "{error}");
+        let mut tries = 0;
+        let closed = || {
+            tries += 1;
+            Err(io::Error::from(io::ErrorKind::PermissionDenied))
+        };
+        until_nobody_writes(DYING, closed).unwrap_err();
+        assert_eq!(tries, 1, "waiting does not help there");
     }
 
     #[test]
