@@ -50,6 +50,8 @@ pub struct Work<'a> {
     pub source: &'a dyn Source,
     /// The image.
     pub image: &'a ImageReference,
+    /// How often what is refused is asked for again.
+    pub retry: Retry<'a>,
 }
 
 /// Looks at an image in the store, file by file.
@@ -87,7 +89,7 @@ impl Work<'_> {
         wanted: Wanted,
         progress: &mut Progress,
     ) -> Result<Vec<u8>, fetch::FetchError> {
-        fetch::document(self.source, wanted, &Retry::default(), progress)
+        fetch::document(self.source, wanted, &self.retry, progress)
     }
 
     /// Bytes of the image that are not here yet.
@@ -149,7 +151,7 @@ impl Work<'_> {
         progress: &mut Progress,
     ) -> Result<File, SetupError> {
         let downloads = self.place.downloads();
-        Ok(fetch::blob(self.source, layer, &downloads, &Retry::default(), progress)?)
+        Ok(fetch::blob(self.source, layer, &downloads, &self.retry, progress)?)
     }
 
     fn unpack(

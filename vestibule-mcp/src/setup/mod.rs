@@ -21,6 +21,7 @@ pub mod unpack;
 use crate::config::{Config, ImageReference};
 use crate::store::{Record, Store};
 use error::SetupError;
+use fetch::Retry;
 use from_file::{FromFile, Meant};
 use install::{State, USUAL_RATIO, Work, inspect, short};
 use place::Place;
@@ -55,11 +56,11 @@ pub fn wanted(config: &Config) -> Vec<&ImageReference> {
     images
 }
 
-/// Puts the images that the settings name into the store, as far as they are not there whole. What is
-/// there is checked and takes no network.
+/// Puts the images that the settings name into the store, as far as they are not there whole, each of them
+/// whatever becomes of the others. What is there is checked and takes no network.
 ///
 /// # Errors
-/// [`SetupError`]; images that were finished before stay.
+/// The first [`SetupError`]; `progress` tells of what else went wrong. Images that are finished stay.
 pub fn images(
     config: &Config,
     place: &Place,
@@ -67,34 +68,71 @@ pub fn images(
     progress: &mut Progress,
 ) -> Result<(), SetupError> {
     let store = Store::new(&place.folder);
-    let mut missing = Vec::new();
-    for image in wanted(config) {
-        let name = short(image);
-        match inspect(&store, image) {
-            State::Whole(record) => {
-                progress.say(&format!("{name} is here: {} entries checked", record.entries));
-                continue;
-            }
-            State::Missing => {}
-            State::Damaged(why) => {
-                progress.say(&format!("{name} is here and damaged ({why}): it is made anew"));
-            }
-        }
-        missing.push(image);
-    }
+    let missing = missing(config, &store, progress);
     let alone = from.files.len() == 1 && missing.len() == 1;
     let meant = if alone { Meant::Only } else { Meant::Unclear };
-    let mut pending = Vec::new();
+    let (mut pending, mut failed) = (Vec::new(), Failed(None));
     for image in missing {
-        pending.push(find(image, place, &store, from, meant, progress)?);
+        match find(image, place, &store, from, meant, failed.retry(), progress) {
+            Ok(found) => pending.push(found),
+            Err(error) => failed.add(image, error, progress),
+        }
     }
     announce(place, &store, &pending, progress)?;
     for Pending { image, source, resolved } in &pending {
-        let work = Work { place, store: &store, source: source.as_ref(), image };
-        let (record, summary) = work.install(resolved, progress)?;
-        progress.say(&format!("{} is here: {}", short(image), told(&record, &summary)));
+        let source = source.as_ref();
+        let work = Work { place, store: &store, source, image, retry: failed.retry() };
+        match work.install(resolved, progress) {
+            Ok((record, summary)) => {
+                progress.say(&format!("{} is here: {}", short(image), told(&record, &summary)));
+            }
+            Err(error) => failed.add(image, error, progress),
+        }
     }
-    place.clear_downloads()
+    // What has come of an image that failed is gone on with the next time.
+    failed.0.map_or_else(|| place.clear_downloads(), Err)
+}
+
+/// What went wrong first.
+struct Failed(Option<SetupError>);
+
+impl Failed {
+    /// Whatever was waited for once is not waited for again: most often both images fail for one reason.
+    fn retry(&self) -> Retry<'static> {
+        let usual = Retry::default();
+        if self.0.is_none() { usual } else { Retry { pauses: &[], ..usual } }
+    }
+
+    fn add(&mut self, image: &ImageReference, error: SetupError, progress: &mut Progress) {
+        match &self.0 {
+            None => self.0 = Some(error),
+            Some(first) if *first == error => {}
+            Some(_) => progress.say(&format!("{}: {error}", short(image))),
+        }
+    }
+}
+
+/// The images that are not there, or not as they were unpacked.
+fn missing<'a>(
+    config: &'a Config,
+    store: &Store,
+    progress: &mut Progress,
+) -> Vec<&'a ImageReference> {
+    let mut is_missing = |image: &&ImageReference| {
+        let name = short(image);
+        let (missing, found) = match inspect(store, image) {
+            State::Missing => return true,
+            State::Whole(record) => {
+                (false, format!("{name} is here: {} entries checked", record.entries))
+            }
+            State::Damaged(why) => {
+                (true, format!("{name} is here and damaged ({why}): it is made anew"))
+            }
+        };
+        progress.say(&found);
+        missing
+    };
+    wanted(config).into_iter().filter(|image| is_missing(image)).collect()
 }
 
 /// Finds out what an image is made of, at the first source that has it.
@@ -104,10 +142,11 @@ fn find<'a>(
     store: &Store,
     from: &From<'_>,
     meant: Meant,
+    retry: Retry<'_>,
     progress: &mut Progress,
 ) -> Result<Pending<'a>, SetupError> {
     let resolve = |source: Box<dyn Source>, progress: &mut Progress| {
-        let work = Work { place, store, source: source.as_ref(), image };
+        let work = Work { place, store, source: source.as_ref(), image, retry };
         let resolved = work.resolve(progress)?;
         Ok(Pending { image, source, resolved })
     };
@@ -141,7 +180,8 @@ fn announce(
 ) -> Result<(), SetupError> {
     let (mut load, mut unpacked) = (0_u64, 0_u64);
     for Pending { image, source, resolved } in pending {
-        let work = Work { place, store, source: source.as_ref(), image };
+        let source = source.as_ref();
+        let work = Work { place, store, source, image, retry: Retry::default() };
         let missing = work.missing(resolved);
         let size = resolved.size().saturating_mul(USUAL_RATIO);
         progress.say(&format!(

@@ -41,9 +41,10 @@ pub async fn images(config: &Config, files: &[PathBuf]) -> Result<(), SetupError
     let from = From { files, mirror: config.registry_mirror.as_deref(), environment: &environment };
     let place = Place::hold(&config.rootfs_dir, &mut progress)?;
     // Nothing else is to be done meanwhile, so it may as well keep the thread.
-    setup::images(config, &place, &from, &mut progress)?;
+    let there = setup::images(config, &place, &from, &mut progress);
+    // Python may be there where another image is not.
     compile_python(config, &place).await;
-    Ok(())
+    there
 }
 
 async fn compile_python(config: &Config, place: &Place) {

@@ -36,6 +36,7 @@ const PAUSES: [Duration; 4] = [
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// How often and with which pauses something is tried again.
+#[derive(Clone, Copy)]
 pub struct Retry<'a> {
     /// The pauses; there is one attempt more than there are of them.
     pub pauses: &'a [Duration],
