@@ -54,3 +54,13 @@ def neither():
     with Home(**{f"IMAGE_{language}": f"127.0.0.1:1/{language.lower()}@{UNKNOWN}" for language in LANGUAGES}) as place:
         done = place.setup().is_error("127.0.0.1:1 does not answer")
         expect(done.err.count("trying again") == 4, done.err)
+
+
+@check("alone-an-engine's-id")
+def engines_id():
+    """No registry is asked for what only an engine knows, and it is not called unpinned."""
+    with front() as registry:
+        with Home(**{**pins(registry, "NODE", stand.tiny()), "IMAGE_NODE": UNKNOWN}) as place:
+            done = place.setup().is_error("is the id of an image that a container engine has")
+            expect("without a digest" not in done.text, done.text)
+            stand.is_tiny(place)

@@ -42,6 +42,17 @@ impl Call {
         self.last.is_none() && self.merged().get("outcome").is_some_and(|outcome| outcome == NO_END)
     }
 
+    /// The call without what only looks like a record, and how many of its lines do.
+    fn readable(self) -> (Option<Call>, u64) {
+        let is_record = |text: &String| serde_json::from_str::<Map<String, Value>>(text).is_ok();
+        if !is_record(&self.first) {
+            return (None, 1);
+        }
+        let torn = self.last.as_ref().is_some_and(|last| !is_record(last));
+        let last = self.last.filter(|_| !torn);
+        (Some(Call { last, ..self }), u64::from(torn))
+    }
+
     /// Both records as one object, the moment of the end as `ended`. A run without an end says so.
     pub fn merged(&self) -> Map<String, Value> {
         let object =
@@ -109,7 +120,7 @@ impl Reader {
                 }
             }
         })?;
-        Ok(calls.into_values().collect())
+        Ok(self.readable(calls.into_values()))
     }
 
     /// Reads what was added, and returns each call that has come to its end. `pending` are those that have
@@ -133,7 +144,17 @@ impl Reader {
                 _ => ended.push(first()),
             }
         })?;
-        Ok(ended)
+        Ok(self.readable(ended))
+    }
+
+    /// Those whose every value can be had: of a line only three are looked at while the log is read.
+    fn readable(&mut self, calls: impl IntoIterator<Item = Call>) -> Vec<Call> {
+        let readable = |call: Call| {
+            let (call, torn) = call.readable();
+            self.torn += torn;
+            call
+        };
+        calls.into_iter().filter_map(readable).collect()
     }
 
     /// Hands on every record that was not read before.

@@ -93,3 +93,22 @@ fn what_is_added_is_read_once() {
 fn a_log_that_was_never_written_is_empty() {
     assert!(Reader::new(Path::new("/nonexistent/audit")).last(20).unwrap().is_empty());
 }
+
+#[test]
+fn what_only_looks_like_a_record_is_counted_as_torn() {
+    let folder = Folder::new("forged");
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    let with = |event: &str, id: &str, second: u32, value: &str| {
+        record(event, id, second).replace("}\n", &format!(",\"code_bytes\":{value}}}\n"))
+    };
+    folder.add("a.jsonl", &(with("start", "1", 1, &deep) + &record("end", "1", 2)));
+    folder.add("a.jsonl", &(record("start", "2", 3) + &with("end", "2", 4, "1e999")));
+    folder.add("a.jsonl", &with("blocked", "3", 5, "\"\\ud800\""));
+    let mut reader = Reader::new(&folder.0);
+    let calls = reader.last(20).unwrap();
+    assert_eq!((ids(&calls), reader.torn), (vec!["2".to_owned()], 3));
+    assert_eq!(calls[0].merged()["outcome"], NO_END);
+    let mut reader = Reader::new(&folder.0);
+    assert_eq!(ids(&reader.ended(&mut HashMap::new()).unwrap()), ["2"]);
+    assert_eq!(reader.torn, 3);
+}

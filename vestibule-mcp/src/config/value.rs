@@ -104,15 +104,6 @@ impl ImageReference {
             Some((name, digest)) => (name, Some(digest)),
             None => (text, None),
         };
-        let hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');
-        let pinned = |digest: &str| {
-            let (digits, length) = match digest.split_once(':') {
-                Some(("sha256", digits)) => (digits, 64),
-                Some(("sha512", digits)) => (digits, 128),
-                _ => return false,
-            };
-            digits.len() == length && digits.chars().all(hex)
-        };
         let part = |part: &str| {
             let starts = part.starts_with(|c: char| c.is_ascii_alphanumeric());
             starts && part.chars().all(|c| c.is_ascii_alphanumeric() || "._-:".contains(c))
@@ -121,7 +112,7 @@ impl ImageReference {
             && name.split('/').all(part)
             && !name.ends_with(':')
             && !repository(name).contains(|c: char| c.is_ascii_uppercase());
-        (named && digest.is_none_or(pinned)).then(|| ImageReference(text.to_owned()))
+        (named && digest.is_none_or(is_digest)).then(|| ImageReference(text.to_owned()))
     }
 
     /// The reference as it was written.
@@ -129,10 +120,24 @@ impl ImageReference {
         &self.0
     }
 
-    /// Whether it names one image and no other, by its digest.
+    /// Whether it names one image and no other, by its digest or as an engine's id.
     pub fn is_pinned(&self) -> bool {
-        self.0.contains('@')
+        self.0.contains('@') || self.is_id()
     }
+
+    /// Whether it is what an engine calls an image that it has, by the digest of its configuration.
+    pub fn is_id(&self) -> bool {
+        is_digest(&self.0)
+    }
+}
+
+fn is_digest(text: &str) -> bool {
+    let (digits, length) = match text.split_once(':') {
+        Some(("sha256", digits)) => (digits, 64),
+        Some(("sha512", digits)) => (digits, 128),
+        _ => return false,
+    };
+    digits.len() == length && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
 /// Reads a registry's address: HTTPS, or plain HTTP to this machine alone.
@@ -244,6 +249,19 @@ mod tests {
         assert_eq!(parse_number("010", 1, 60), Some(10));
         for text in ["", "-3", "+3", "1.0", "1e1", "0", "61", "soon", "99999999999999999999"] {
             assert_eq!(parse_number(text, 1, 60), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_engines_id_means_one_image_and_has_no_name() {
+        let hex = "a".repeat(64);
+        let image = |text: &str| ImageReference::parse(text).unwrap();
+        let id = image(&format!("sha256:{hex}"));
+        assert!(id.is_id() && id.is_pinned());
+        let pinned = image(&format!("python@sha256:{hex}"));
+        assert!(!pinned.is_id() && pinned.is_pinned());
+        for named in ["sha256:3", "python:3", "sha256"] {
+            assert!(!image(named).is_id() && !image(named).is_pinned(), "{named}");
         }
     }
 

@@ -150,6 +150,11 @@ fn find<'a>(
         let resolved = work.resolve(progress)?;
         Ok(Pending { image, source, resolved })
     };
+    if image.is_id() {
+        let why =
+            "is the id of an image that a container engine has, and setup needs a name for it";
+        return Err(resolve::refuse(image, why));
+    }
     let mut refused: Option<SetupError> = None;
     for file in from.files {
         let opened = FromFile::open(file, image, meant).map_err(SetupError::from);
