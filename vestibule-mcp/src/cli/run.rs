@@ -29,7 +29,7 @@ pub struct Arguments {
     language: String,
     /// The file with the code; - or nothing is standard input
     file: Option<PathBuf>,
-    /// When the run is ended
+    /// When the run is ended, 1 to VESTIBULE_MAX_TIMEOUT_S [default: VESTIBULE_DEFAULT_TIMEOUT_S]
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
     /// Pass the output on as it is, even to a terminal, which may obey escape sequences in it
