@@ -10,6 +10,7 @@ tests::tests![
     a_start_makes_nothing,
     every_kind_of_end_is_quick,
     a_run_in_flight_is_answered_as_stopped,
+    calls_that_come_at_the_end_keep_nothing_from_ending,
     an_unread_log_blocks_nothing,
     a_thousand_runs_leave_nothing_and_grow_nothing,
 ];
@@ -86,6 +87,26 @@ fn a_run_in_flight_is_answered_as_stopped() -> Outcome {
     server.close_input();
     let reply = Reply::new(&server.answer(id));
     assert!(reply.is_error && reply.text.contains("stopped"), "{}", reply.text);
+    Ok(())
+}
+
+fn calls_that_come_at_the_end_keep_nothing_from_ending() -> Outcome {
+    let place = Place::new();
+    for round in 0..10 {
+        let mut server = place.server().start();
+        for _ in 0..3 {
+            server.start_run(30, "bash", "trap '' TERM; sleep 30");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        server.signal(Signal::SIGTERM);
+        // Fewer bytes than a pipe holds: a server that reads no more must not hold this test.
+        for late in 0..250 {
+            server.start_run(5, "bash", &format!("echo {round} {late}"));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(server.wait().0.code(), Some(0), "round {round}");
+    }
+    place.assert_nothing_left();
     Ok(())
 }
 

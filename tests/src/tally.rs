@@ -9,8 +9,6 @@ use std::sync::{Arc, Mutex};
 /// The end of an answer that names an invalid setting: the log's own place may be wrong then, so nothing
 /// is recorded.
 const SETTING: &str = "where your MCP client sets this server's environment";
-/// The answer to a call that came when the server was ending already.
-const ENDING: &str = "the call was stopped before its code was started";
 
 /// The calls of a place's servers.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +39,7 @@ impl Tally {
     pub fn answered(&self, message: &Value) {
         let text = message["result"]["content"][0]["text"].as_str();
         let Some(text) = text else { return };
-        if !text.contains(SETTING) && !text.contains(ENDING) {
+        if !text.contains(SETTING) {
             self.with(|counts| counts.answered += 1);
         }
     }

@@ -132,11 +132,11 @@ impl Engine {
         call: Call,
         tee: Option<Tee<'_>>,
     ) -> Result<Report, NotRun> {
-        if self.shared.ending.is_cancelled() {
-            return Err(NotRun::Stopped);
-        }
         // The end of the process ends every call. The call's own token goes on telling the backend,
         // so there is one thing to watch below here.
+        if self.shared.ending.is_cancelled() {
+            call.stop.cancel();
+        }
         let relay = async {
             self.shared.ending.cancelled().await;
             call.stop.cancel();
@@ -173,10 +173,32 @@ impl Engine {
 mod tests {
     use super::*;
     use serde_json::json;
+    use std::path::PathBuf;
 
-    fn engine(variables: &[(&str, &str)]) -> Arc<Engine> {
-        let all = [("HOME", "/home/ada")].iter().chain(variables);
-        Engine::new(Config::from_env(all.map(|(name, value)| (name.into(), value.into()))))
+    /// A home with an engine, whose refusals are recorded there.
+    struct Home(PathBuf, Arc<Engine>);
+
+    impl Drop for Home {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn engine(name: &str, variables: &[(&str, &str)]) -> Home {
+        let home = std::env::temp_dir().join(format!("engine-{name}-{}", std::process::id()));
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        let all = variables.chain([("HOME".into(), home.clone().into_os_string())]);
+        let engine = Engine::new(Config::from_env(all));
+        Home(home, engine)
+    }
+
+    /// The records in a home.
+    fn records(home: &Home) -> Vec<String> {
+        let folder = home.0.join(".vestibule/audit");
+        let files = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let text: String =
+            files.map(|file| std::fs::read_to_string(file.path()).unwrap()).collect();
+        text.lines().map(str::to_owned).collect()
     }
 
     fn arguments(value: Value) -> Map<String, Value> {
@@ -198,8 +220,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_invalid_setting_blocks_both_tools_and_comes_before_everything_else() {
-        let engine = engine(&[("VESTIBULE_MEM_MB", "-3")]);
-        let run = run(&engine, json!({"zzz": 1}), CancellationToken::new()).await;
+        let home = engine("setting", &[("VESTIBULE_MEM_MB", "-3")]);
+        let engine = &home.1;
+        let run = run(engine, json!({"zzz": 1}), CancellationToken::new()).await;
         let read = engine.read_workspace(arguments(json!({"path": ".."}))).await;
         for reply in [&run, &read] {
             let text = blocked(reply);
@@ -210,8 +233,9 @@ mod tests {
 
     #[tokio::test]
     async fn bad_arguments_are_refused_by_name() {
-        let engine = engine(&[]);
-        let code = run(&engine, json!({"language": "bash"}), CancellationToken::new()).await;
+        let home = engine("arguments", &[]);
+        let engine = &home.1;
+        let code = run(engine, json!({"language": "bash"}), CancellationToken::new()).await;
         assert!(blocked(&code).contains("code is missing"));
         let path = engine.read_workspace(arguments(json!({"paht": "."}))).await;
         assert!(blocked(&path).contains("did you mean path?"));
@@ -219,13 +243,16 @@ mod tests {
 
     #[tokio::test]
     async fn after_the_end_nothing_is_started() {
-        let engine = engine(&[("VESTIBULE_BACKEND", "naive")]);
+        let home = engine("end", &[("VESTIBULE_BACKEND", "naive")]);
+        let engine = &home.1;
         engine.shut_down().await;
         let call = json!({"language": "bash", "code": "true"});
-        let reply = run(&engine, call, CancellationToken::new()).await;
+        let reply = run(engine, call, CancellationToken::new()).await;
         assert!(
             blocked(&reply).ends_with("before its code was started. Fix: call again."),
             "{reply:?}"
         );
+        let [record] = &records(&home)[..] else { panic!("one call, one record") };
+        assert!(record.contains("\"event\":\"blocked\""), "{record}");
     }
 }

@@ -70,8 +70,9 @@ pub async fn serve(config: Config) -> io::Result<i32> {
     tracing::info!(?end, "the session ends");
 
     stopping.cancel();
-    let stopped =
-        async { tokio::join!(engine.shut_down(), state.wait_for(|state| state.open == 0)) };
+    // The guard that comes with the state must go: the transport, on this thread, writes to it.
+    let answered = async { state.wait_for(|state| state.open == 0).await.is_ok() };
+    let stopped = async { tokio::join!(engine.shut_down(), answered) };
     if timeout(TO_STOP, stopped).await.is_err() {
         tracing::warn!("runs that did not end in time are left to their helpers to end");
     }

@@ -164,8 +164,9 @@ impl ServerHandler for Handler {
     ) -> Result<CallToolResponse, McpError> {
         let arguments = request.arguments.unwrap_or_default();
         let mut reply = match request.name.as_ref() {
-            tools::RUN_CODE | tools::READ_WORKSPACE if self.stopping.is_cancelled() => ending(),
+            // Also one that comes too late to be started: the engine refuses it, and has it recorded.
             tools::RUN_CODE => self.run_code(arguments, &context).await,
+            tools::READ_WORKSPACE if self.stopping.is_cancelled() => ending(),
             tools::READ_WORKSPACE => self.read_workspace(arguments, &context).await,
             name => {
                 let what = format!(

@@ -14,6 +14,7 @@ use crate::engine::{Call, Progress};
 use crate::workspace;
 use protocol::{Isolation, Refusal, Rootfs, Sandbox, Script};
 use serde_json::{Map, Value};
+use std::future::ready;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -101,6 +102,7 @@ async fn select(
     call: &Call,
 ) -> Result<Selected, NotRun> {
     let config = &shared.config;
+    unless_stopped(&call.stop, ready(())).await?;
     let request = RunRequest::parse(arguments, config)?;
     privileges::check()?;
     let slot = unless_stopped(&call.stop, slot(shared, call)).await??;
