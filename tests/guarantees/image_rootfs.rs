@@ -16,6 +16,7 @@ tests::tests![
     a_missing_image_is_refused,
     a_script_is_no_interpreter,
     the_helper_is_no_program_of_an_image,
+    a_file_of_the_workspace_is_no_interpreter,
     a_python_of_any_name_takes_no_place_in_etc,
     compiled_modules_are_shown_read_only,
     compiled_modules_that_cannot_be_had_cost_speed_alone,
@@ -168,14 +169,19 @@ fn a_script_is_no_interpreter() -> Outcome {
     Ok(())
 }
 
-/// As above, by the loader that a program names, or by a link that leads elsewhere in the image.
+/// Where the path of its loader stands in a program.
+fn loader_in(program: &[u8]) -> usize {
+    let place = program.windows(5).position(|bytes| bytes == b"/lib6" || bytes == b"/lib/");
+    place.expect("it has a loader")
+}
+
+/// As above, by the loader that a program names, or by a link, which is followed as in the image.
 fn the_helper_is_no_program_of_an_image() -> Outcome {
     let place = Place::new();
     let (image, workspace) = (image(&place), place.folder("ws"));
     let program = image.join("usr/bin/bash");
     let bash = fs::read(&program).expect("it is there");
-    let loader = bash.windows(5).position(|bytes| bytes == b"/lib6" || bytes == b"/lib/");
-    let loader = loader.expect("bash has a loader");
+    let loader = loader_in(&bash);
     symlink("/proc/self/exe", image.join("usr/lib/ld")).expect("a link");
     for other in ["/proc/self/exe\0", "/usr/lib/ld\0"] {
         let mut changed = bash.clone();
@@ -189,7 +195,32 @@ fn the_helper_is_no_program_of_an_image() -> Outcome {
     symlink("/usr/bin/other", image.join("proc/self/exe")).expect("a link");
     fs::remove_file(&program).expect("the image is ours");
     symlink("/proc/self/exe", &program).expect("a link");
-    assert_not_executed(&place, in_image(&image, &workspace), "not a script");
+    let got = run(&place, in_image(&image, &workspace), "echo ran");
+    assert_eq!(got.as_deref(), Ok("ran\n"), "what the link is in the image");
+    place.assert_nothing_left();
+    Ok(())
+}
+
+/// An interpreter whose name is a link through `/proc` is what the link is in the image, whatever earlier
+/// code left in the workspace: a program, or a pipe that nobody writes to.
+fn a_file_of_the_workspace_is_no_interpreter() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let (program, real) = (image.join("usr/bin/bash"), image.join("usr/bin/other"));
+    fs::rename(&program, &real).expect("the image is ours");
+    fs::create_dir_all(image.join("proc/self/cwd")).expect("a folder");
+    symlink("/usr/bin/other", image.join("proc/self/cwd/sh")).expect("a link");
+    symlink("/proc/self/cwd/sh", &program).expect("a link");
+    let left = workspace.join("sh");
+    let code = "[[ /proc/self/exe -ef /usr/bin/other ]] && echo ran as $BASH";
+    for planted in ["cp /usr/bin/bash", "mkfifo -m 666"] {
+        let made =
+            Command::new("sh").args(["-c", &format!("{planted} \"$0\"")]).arg(&left).status();
+        assert!(made.expect("a shell").success());
+        let got = run(&place, in_image(&image, &workspace), code);
+        assert_eq!(got.as_deref(), Ok("ran as /usr/bin/bash\n"), "{planted}");
+        fs::remove_file(&left).expect("it is ours");
+    }
     place.assert_nothing_left();
     Ok(())
 }

@@ -15,8 +15,8 @@ use std::path::PathBuf;
 const MAX_REPORT: usize = 4096;
 const STEP_LEN: usize = 13;
 
-/// The longest word: a path and two bytes.
-const MAX_WORD: usize = libc::PATH_MAX as usize + 2;
+/// The longest word: two bytes, two numbers and two paths, the first of which ends in a zero byte.
+const MAX_WORD: usize = 2 + 2 * size_of::<u64>() + 2 * libc::PATH_MAX as usize;
 
 /// What the sandboxed side reports.
 #[derive(Debug, PartialEq)]
@@ -64,8 +64,20 @@ pub struct Word {
     pub language: Language,
     /// Whether the interpreter comes from an image.
     pub from_image: bool,
-    /// The interpreter's path inside, of less than `PATH_MAX` bytes.
-    pub interpreter: PathBuf,
+    /// The interpreter.
+    pub program: Program,
+}
+
+/// An interpreter as the supervisor has found it. Inside, links can lead elsewhere than they do below the
+/// root of an image: they can go through `/proc` and the workspace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Its path inside, of less than `PATH_MAX` bytes.
+    pub path: PathBuf,
+    /// Where its links lead: a path without any, as long at most.
+    pub real: PathBuf,
+    /// Its device and inode.
+    pub identity: (u64, u64),
 }
 
 /// Sends a report, with a descriptor if there is one.
@@ -105,7 +117,11 @@ pub fn receive(socket: BorrowedFd<'_>) -> nix::Result<Option<(Report, Option<Own
 /// The errno of `send(2)`; `EIO` if not all of it was taken.
 pub fn start(socket: BorrowedFd<'_>, word: &Word) -> nix::Result<()> {
     let mut bytes = vec![language_index(word.language), word.from_image.into()];
-    bytes.extend_from_slice(word.interpreter.as_os_str().as_bytes());
+    let Program { path, real, identity: (device, inode) } = &word.program;
+    put_numbers(&mut bytes, &[*device, *inode]);
+    bytes.extend_from_slice(path.as_os_str().as_bytes());
+    bytes.push(0);
+    bytes.extend_from_slice(real.as_os_str().as_bytes());
     let sent = send(socket.as_raw_fd(), &bytes, MsgFlags::MSG_NOSIGNAL)?;
     if sent == bytes.len() { Ok(()) } else { Err(Errno::EIO) }
 }
@@ -131,11 +147,14 @@ fn language_index(language: Language) -> u8 {
 }
 
 fn decode_word(bytes: &[u8]) -> Option<Word> {
-    let [language, from_image @ 0..=1, path @ ..] = bytes else { return None };
+    let [language, from_image @ 0..=1, rest @ ..] = bytes else { return None };
+    let ([device, inode], paths) = take_numbers(rest)?;
+    let mut paths = paths.splitn(2, |byte| *byte == 0).map(OsStr::from_bytes).map(PathBuf::from);
+    let (path, real) = (paths.next()?, paths.next()?);
     Some(Word {
         language: *Language::ALL.get(usize::from(*language))?,
         from_image: *from_image == 1,
-        interpreter: PathBuf::from(OsStr::from_bytes(path)),
+        program: Program { path, real, identity: (device, inode) },
     })
 }
 
@@ -278,16 +297,26 @@ mod tests {
     #[test]
     fn a_word_arrives_as_it_was_said() {
         let long = PathBuf::from("/".repeat(libc::PATH_MAX as usize - 1));
-        for interpreter in [PathBuf::from("/usr/bin/python3"), long] {
+        for path in [PathBuf::from("/usr/bin/python3"), long] {
             for (language, from_image) in [(Language::Python, true), (Language::Node, false)] {
-                let word = Word { language, from_image, interpreter: interpreter.clone() };
+                let (path, real) = (path.clone(), path.join("real"));
+                let real = if path.as_os_str().len() < 99 { real } else { path.clone() };
+                let program = Program { path, real, identity: (1 << 40, u64::MAX) };
+                let word = Word { language, from_image, program };
                 let (ours, theirs) = UnixDatagram::pair().unwrap();
                 start(ours.as_fd(), &word).unwrap();
                 assert_eq!(wait_for_start(theirs.as_fd()), Ok(Some(word)));
             }
         }
-        for bytes in [&[][..], &[0], &[9, 0, b'/'], &[0, 2, b'/']] {
-            assert_eq!(decode_word(bytes), None, "{bytes:?}");
+        for (start, rest) in [
+            (&[][..], &[][..]),
+            (&[0], &[]),
+            (&[0, 0], &[0; 8]),
+            (&[9, 0], &[0; 17]),
+            (&[0, 2], &[0; 17]),
+            (&[0, 1], &[1; 17]),
+        ] {
+            assert_eq!(decode_word(&[start, rest].concat()), None, "{start:?} {rest:?}");
         }
     }
 

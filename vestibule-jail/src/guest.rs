@@ -1,7 +1,7 @@
 //! The guest before it is one: the last steps between its start and the interpreter. It shares
 //! init's memory until the exec, while init waits: what is changed here but memory is its own.
 
-use crate::control::{self, Report, Word};
+use crate::control::{self, Program, Report, Word};
 use crate::plan::Settings;
 use crate::sandbox::Ends;
 use crate::trace::Trace;
@@ -9,7 +9,7 @@ use crate::{loader, status, sys};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
 use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
-use nix::sys::stat::{Mode, umask};
+use nix::sys::stat::{Mode, fstat, umask};
 use nix::unistd::{chdir, dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 use protocol::{Step, StepError};
 use std::cell::Cell;
@@ -102,26 +102,67 @@ fn verify() -> nix::Result<status::Status> {
     }
 }
 
+/// Opens an image's interpreter where it was found. Its name inside can be a link through `/proc` to this
+/// program, or to what earlier code left in the workspace: a program, or a pipe that opens for no one.
+fn open_program(program: &Program) -> nix::Result<File> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let opened = open(&program.real, flags, Mode::empty())?;
+    let status = fstat(&opened)?;
+    let regular = status.st_mode & libc::S_IFMT == libc::S_IFREG;
+    let same = regular && (status.st_dev, status.st_ino) == program.identity;
+    if same { Ok(File::from(opened)) } else { Err(Errno::ESTALE) }
+}
+
 fn execute(start: &Start<'_>) -> nix::Result<Infallible> {
     let word = start.word;
     let program =
-        CString::new(word.interpreter.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
+        CString::new(word.program.path.as_os_str().as_bytes()).map_err(|_| Errno::EINVAL)?;
     let script =
         CString::new(format!("/sandbox/{}", word.language.script())).map_err(|_| Errno::EINVAL)?;
     let variables =
         start.settings.environment.iter().map(|variable| CString::new(variable.as_str()));
     let variables = variables.collect::<Result<Vec<_>, _>>().map_err(|_| Errno::EINVAL)?;
     let arguments = [program.clone(), script];
-    // An image's interpreter must be a program of the image. A script could name `/proc/self/exe`,
-    // which is this program on the machine's own file system until the exec; so could a program, as its
-    // loader, and a link could be it.
-    let open_program =
-        || open(&word.interpreter, OFlag::O_RDONLY | OFlag::O_CLOEXEC, Mode::empty());
-    let opened = word.from_image.then(open_program).transpose()?.map(File::from);
+    // An image's interpreter must be a program of the image, as must be its loader; a script could name
+    // `/proc/self/exe`, which is this program on the machine's own file system until the exec.
+    let opened = word.from_image.then(|| open_program(&word.program)).transpose()?;
     opened.as_ref().map_or(Ok(()), loader::check)?;
     sys::descriptors::close_on_exec(start.ends.control.as_fd())?;
     Err(match opened {
         None => sys::process::execute(&program, &arguments, &variables),
         Some(opened) => sys::process::execute_opened(opened.as_fd(), &arguments, &variables),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::stat::lstat;
+    use nix::unistd::mkfifo;
+    use std::path::PathBuf;
+
+    #[test]
+    fn an_images_program_is_the_file_that_was_found() {
+        let folder = std::env::temp_dir().join(format!("program-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let [file, other, link, pipe] =
+            ["file", "other", "link", "pipe"].map(|name| folder.join(name));
+        std::fs::write(&file, "").unwrap();
+        std::fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        mkfifo(&pipe, Mode::from_bits_truncate(0o600)).unwrap();
+        let open = |path: &Path, found: &Path| {
+            let status = lstat(found).unwrap();
+            let identity = (status.st_dev, status.st_ino);
+            let named = PathBuf::from("/nowhere");
+            let program = Program { path: named, real: path.to_owned(), identity };
+            open_program(&program).map(drop)
+        };
+        assert_eq!(open(&file, &file), Ok(()));
+        assert_eq!(open(&other, &file), Err(Errno::ESTALE));
+        assert_eq!(open(&link, &file), Err(Errno::ELOOP));
+        assert_eq!(open(&pipe, &pipe), Err(Errno::ESTALE));
+        assert_eq!(open(&folder, &folder), Err(Errno::ESTALE));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

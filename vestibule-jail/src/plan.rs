@@ -84,6 +84,22 @@ pub struct StandIns {
     pub data: bool,
 }
 
+/// Top folders of an image that the sandbox makes itself or that hold nothing a program needs.
+pub const NOT_FROM_IMAGE: &[&str] = &[
+    "proc",
+    "sys",
+    "dev",
+    "run",
+    "tmp",
+    "etc",
+    "boot",
+    "mnt",
+    "media",
+    "workspace",
+    "sandbox",
+    "pycache",
+];
+
 /// The root file system of a sandbox.
 #[derive(Debug, Deserialize, PartialEq, Serialize)]
 pub struct RootPlan {

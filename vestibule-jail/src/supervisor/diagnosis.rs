@@ -100,9 +100,10 @@ pub fn explain(error: StepError, evidence: &Evidence) -> Refusal {
             "the image has too many entries at its top (about 200 are the most)".to_owned(),
             "use an image with an ordinary root folder",
         ),
-        (Step::Exec, Errno::ENOENT | Errno::ENOEXEC | Errno::EACCES | Errno::ELIBBAD) => {
-            cannot_execute(errno)
-        }
+        (
+            Step::Exec,
+            Errno::ENOENT | Errno::ENOEXEC | Errno::EACCES | Errno::ELIBBAD | Errno::ESTALE,
+        ) => cannot_execute(errno),
         (_, Errno::ETOOMANYREFS) => (
             Cause::Other,
             "this user's programs have too many descriptors on their way through sockets"
@@ -248,6 +249,7 @@ fn cannot_execute(errno: Errno) -> Explained {
             "check that it is a program, not a script, and that the library loader it names is there"
         }
         Errno::ENOEXEC | Errno::ELIBBAD => "use an interpreter for this machine's architecture",
+        Errno::ESTALE => "keep other programs from changing the image",
         _ => "check that the interpreter can be executed by anyone",
     };
     (Cause::Rootfs, what, fix)

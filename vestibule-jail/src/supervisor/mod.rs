@@ -29,8 +29,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 use nix::unistd::pipe2;
 use protocol::{
-    Applied, Interpreters, Limit, NoCgroup, Refusal, Rootfs, RunCgroup, Sandbox, Script, Step,
-    StepError, TimedStep,
+    Applied, Interpreters, Language, Limit, NoCgroup, Refusal, Rootfs, RunCgroup, Sandbox, Script,
+    Step, StepError, TimedStep,
 };
 use running::{Caged, Running};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,6 +42,7 @@ pub struct Standing {
     running: Running,
     scripts: OwnedFd,
     interpreters: Interpreters,
+    programs: rootfs::Programs,
     from_image: bool,
 }
 
@@ -99,10 +100,10 @@ pub fn prepare(
     let caged = Caged { pid, pidfd, cgroup: leaf, memory: sandbox.limits.memory_mib };
     let running = Running { sandbox: caged, control, stdout, stderr };
     match stand(sandbox, &settings, &running, cgroup, plan, server, trace) {
-        Ok((scripts, applied)) => {
+        Ok((scripts, programs, applied)) => {
             let interpreters = applied.interpreters.clone();
             let from_image = sandbox.rootfs != Rootfs::Host;
-            Ok((Standing { running, scripts, interpreters, from_image }, applied))
+            Ok((Standing { running, scripts, interpreters, programs, from_image }, applied))
         }
         Err(refusal) => Err(running.sandbox.refuse(refusal)),
     }
@@ -182,7 +183,7 @@ fn make_pipes() -> nix::Result<(Outside, Ends, OwnedFd)> {
 }
 
 /// Finds out what the builder needs to know of the machine, hands it over, and waits until the sandbox
-/// stands. Returns the folder that the script is written to.
+/// stands. Returns the folder that the script is written to, and the interpreters.
 fn stand(
     sandbox: &Sandbox,
     settings: &Settings,
@@ -191,11 +192,11 @@ fn stand(
     pipe: OwnedFd,
     server: Option<BorrowedFd<'_>>,
     trace: &mut Trace,
-) -> Result<(OwnedFd, Applied), Refusal> {
+) -> Result<(OwnedFd, rootfs::Programs, Applied), Refusal> {
     let workspace = trace.refusing(Step::OpenWorkspace, || {
         workspace::check(&sandbox.workspace, sandbox.workspace_read_only, settings.uid)
     })?;
-    let (root, interpreters) = trace.refusing(Step::OpenRootfs, || rootfs::plan(sandbox))?;
+    let (root, programs) = trace.refusing(Step::OpenRootfs, || rootfs::plan(sandbox))?;
     match trace.step(Step::SendPlan, || Plan { root, workspace }.send(pipe)) {
         // A builder that is gone has reported why.
         Ok(()) | Err(StepError { errno: libc::EPIPE, .. }) => {}
@@ -210,7 +211,8 @@ fn stand(
     };
     let (isolation, controls) = level::of(settings, &sandbox.rootfs, limits, core_dumps, trace);
     let steps = trace.steps().to_vec();
-    Ok((scripts, Applied { isolation, controls, interpreters, cgroup, steps }))
+    let interpreters = rootfs::reported(&programs);
+    Ok((scripts, programs, Applied { isolation, controls, interpreters, cgroup, steps }))
 }
 
 /// Hears the builder and then init out, and compares what they saw.
@@ -312,13 +314,21 @@ impl Standing {
     }
 
     fn start(&self, script: &Script, trace: &mut Trace) -> Result<(), Refusal> {
-        let interpreter = self.interpreters.path(script.language)?.to_owned();
+        self.interpreters.path(script.language)?;
         let write = || script::write_script(self.scripts.as_fd(), script);
         trace.step(Step::WriteScript, write).map_err(diagnosis::explain_here)?;
-        let word = Word { language: script.language, from_image: self.from_image, interpreter };
-        control::start(self.running.control.as_fd(), &word).map_err(|errno| {
+        self.say(script.language).map_err(|errno| {
             diagnosis::explain_here(StepError { step: Step::StartGuest, errno: errno as i32 })
         })
+    }
+
+    /// Says the word that starts the guest.
+    fn say(&self, language: Language) -> nix::Result<()> {
+        let found = self.programs.iter().find(|(known, _)| *known == language);
+        let found = found.and_then(|(_, program)| program.as_ref().ok());
+        let program = found.ok_or(Errno::ENOENT)?.clone();
+        let word = Word { language, from_image: self.from_image, program };
+        control::start(self.running.control.as_fd(), &word)
     }
 
     /// Init's pidfd, which becomes readable when it ends.

@@ -1,7 +1,8 @@
 //! What the root file system offers: its top folders, what of `/etc` programs need, the
 //! interpreters, and what has to be covered.
 
-use crate::plan::{Entry, EntryKind, RootPlan};
+use crate::control::Program;
+use crate::plan::{Entry, EntryKind, NOT_FROM_IMAGE, RootPlan};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use nix::sys::stat::{FileStat, SFlag, fstat};
@@ -31,27 +32,11 @@ const ETC: &[&str] = &[
 /// On a host: `/usr`, and what stands beside it on one system or another.
 const HOST_TOP: &[&str] = &["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"];
 
-/// Top folders of an image that the sandbox makes itself or that hold nothing a program needs.
-const NOT_FROM_IMAGE: &[&str] = &[
-    "proc",
-    "sys",
-    "dev",
-    "run",
-    "tmp",
-    "etc",
-    "boot",
-    "mnt",
-    "media",
-    "workspace",
-    "sandbox",
-    "pycache",
-];
-
 /// Opens a root file system and finds out what it is made of.
 ///
 /// # Errors
 /// A refusal if the folder cannot be opened or holds no system.
-pub fn plan(sandbox: &Sandbox) -> Result<(RootPlan, Interpreters), Refusal> {
+pub fn plan(sandbox: &Sandbox) -> Result<(RootPlan, Programs), Refusal> {
     let (source, environment) = (&sandbox.rootfs, &sandbox.environment);
     let folder = match source {
         Rootfs::Host => Path::new("/"),
@@ -69,11 +54,10 @@ pub fn plan(sandbox: &Sandbox) -> Result<(RootPlan, Interpreters), Refusal> {
     if !top.iter().any(|entry| entry.name == Path::new("usr") && entry.kind == EntryKind::Folder) {
         return Err(unusable(folder, source, Errno::ENOENT));
     }
-    let interpreters = find_interpreters(base.as_fd(), source, environment, &top);
-    let masks = masks(base.as_fd(), source, &interpreters);
+    let programs = find_interpreters(base.as_fd(), source, environment, &top);
+    let masks = masks(base.as_fd(), source, &programs);
     let etc =
-        entries(base.as_fd(), etc_names(&interpreters)).into_iter().filter_map(below_etc).collect();
-    let interpreters = Interpreters(interpreters.into_iter().map(reported).collect());
+        entries(base.as_fd(), etc_names(&programs)).into_iter().filter_map(below_etc).collect();
     let status = fstat(&base).map_err(|errno| unusable(folder, source, errno))?;
     let plan = RootPlan {
         source: source.clone(),
@@ -84,12 +68,22 @@ pub fn plan(sandbox: &Sandbox) -> Result<(RootPlan, Interpreters), Refusal> {
         masks,
         bytecode: sandbox.bytecode.clone(),
     };
-    Ok((plan, interpreters))
+    Ok((plan, programs))
 }
 
-fn reported((language, found): (Language, Result<Found, String>)) -> Interpreter {
-    let path = found.map_or_else(Measured::Missing, |found| Measured::Value(found.path));
-    Interpreter { language, path }
+/// The interpreter of each language, or why there is none.
+pub type Programs = Vec<(Language, Result<Program, String>)>;
+
+/// What the server is told of them.
+pub fn reported(programs: &Programs) -> Interpreters {
+    let reported = |(language, found): &(Language, Result<Program, String>)| {
+        let path = match found {
+            Ok(program) => Measured::Value(program.path.clone()),
+            Err(reason) => Measured::Missing(reason.clone()),
+        };
+        Interpreter { language: *language, path }
+    };
+    Interpreters(programs.iter().map(reported).collect())
 }
 
 fn unusable(folder: &Path, source: &Rootfs, errno: Errno) -> Refusal {
@@ -128,8 +122,8 @@ fn names_in(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The names of [`ETC`], and the folder of the python that was found.
-fn etc_names(interpreters: &[(Language, Result<Found, String>)]) -> Vec<PathBuf> {
-    let pythons = interpreters.iter().filter(|(language, _)| *language == Language::Python);
+fn etc_names(programs: &[(Language, Result<Program, String>)]) -> Vec<PathBuf> {
+    let pythons = programs.iter().filter(|(language, _)| *language == Language::Python);
     let version = pythons.filter_map(|(_, found)| found.as_ref().ok()?.real.file_name());
     let mut names: Vec<PathBuf> = ETC.iter().map(PathBuf::from).collect();
     let version = version.filter_map(OsStr::to_str).filter(|name| is_version(name));
@@ -183,18 +177,12 @@ fn file_type(status: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT
 }
 
-/// An interpreter: its path inside, and where its links lead.
-struct Found {
-    path: PathBuf,
-    real: PathBuf,
-}
-
 fn find_interpreters(
     base: BorrowedFd<'_>,
     source: &Rootfs,
     environment: &[(String, String)],
     top: &[Entry],
-) -> Vec<(Language, Result<Found, String>)> {
+) -> Programs {
     let folders = match source {
         Rootfs::Host => vec!["/usr/bin".to_owned()],
         Rootfs::Image(_) => {
@@ -224,14 +212,13 @@ fn find_interpreter(
     base: BorrowedFd<'_>,
     path: &Path,
     top: &[Entry],
-) -> Result<Option<Found>, String> {
+) -> Result<Option<Program>, String> {
     let how = OpenHow::new()
         .flags(OFlag::O_PATH | OFlag::O_CLOEXEC)
         .resolve(ResolveFlag::RESOLVE_IN_ROOT | ResolveFlag::RESOLVE_NO_MAGICLINKS);
     let Ok(opened) = openat2(base, path, how) else { return Ok(None) };
-    let regular = fstat(&opened)
-        .is_ok_and(|status| file_type(&status) == SFlag::S_IFREG && status.st_mode & 0o111 != 0);
-    if !regular {
+    let Ok(status) = fstat(&opened) else { return Ok(None) };
+    if file_type(&status) != SFlag::S_IFREG || status.st_mode & 0o111 == 0 {
         return Ok(None);
     }
     let Some(real) = real_path(base, &opened) else { return Ok(None) };
@@ -245,7 +232,8 @@ fn find_interpreter(
             path.display()
         ));
     }
-    Ok(Some(Found { path: path.to_owned(), real }))
+    let identity = (status.st_dev, status.st_ino);
+    Ok(Some(Program { path: path.to_owned(), real, identity }))
 }
 
 /// Where a descriptor really lies, as an absolute path below `base`.
@@ -260,12 +248,12 @@ fn real_path(base: BorrowedFd<'_>, opened: &OwnedFd) -> Option<PathBuf> {
 fn masks(
     base: BorrowedFd<'_>,
     source: &Rootfs,
-    interpreters: &[(Language, Result<Found, String>)],
+    programs: &[(Language, Result<Program, String>)],
 ) -> Vec<PathBuf> {
     if *source != Rootfs::Host {
         return Vec::new();
     }
-    let leads_to_local = interpreters
+    let leads_to_local = programs
         .iter()
         .any(|(_, found)| found.as_ref().is_ok_and(|at| at.real.starts_with("/usr/local")));
     let mut masks = vec![PathBuf::from("/usr/src")];
@@ -300,7 +288,8 @@ mod tests {
     fn of_etc_a_python_brings_the_folder_of_its_version_alone() {
         let more = |program: &str| {
             let real = Path::new("/usr/bin").join(program);
-            let found = Ok(Found { path: PathBuf::from("/usr/bin/python3"), real });
+            let path = PathBuf::from("/usr/bin/python3");
+            let found = Ok(Program { path, real, identity: (0, 0) });
             let names = etc_names(&[(Language::Python, found)]);
             names.into_iter().skip(ETC.len()).collect::<Vec<_>>()
         };
