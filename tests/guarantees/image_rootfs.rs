@@ -17,6 +17,7 @@ tests::tests![
     a_script_is_no_interpreter,
     the_helper_is_no_program_of_an_image,
     a_file_of_the_workspace_is_no_interpreter,
+    a_file_of_the_workspace_is_no_loader,
     a_python_of_any_name_takes_no_place_in_etc,
     compiled_modules_are_shown_read_only,
     compiled_modules_that_cannot_be_had_cost_speed_alone,
@@ -183,8 +184,10 @@ fn the_helper_is_no_program_of_an_image() -> Outcome {
     let bash = fs::read(&program).expect("it is there");
     let loader = loader_in(&bash);
     symlink("/proc/self/exe", image.join("usr/lib/ld")).expect("a link");
-    for other in ["/proc/self/exe\0", "/usr/lib/ld\0"] {
+    // The kernel does not look at the class, byte 4.
+    for (other, class) in [("/proc/self/exe\0", 2), ("/usr/lib/ld\0", 2), ("/proc/self/exe\0", 1)] {
         let mut changed = bash.clone();
+        changed[4] = class;
         changed[loader..loader + other.len()].copy_from_slice(other.as_bytes());
         fs::write(&program, changed).expect("the image is ours");
         assert_not_executed(&place, in_image(&image, &workspace), "library loader");
@@ -220,6 +223,32 @@ fn a_file_of_the_workspace_is_no_interpreter() -> Outcome {
         let got = run(&place, in_image(&image, &workspace), code);
         assert_eq!(got.as_deref(), Ok("ran as /usr/bin/bash\n"), "{planted}");
         fs::remove_file(&left).expect("it is ours");
+    }
+    place.assert_nothing_left();
+    Ok(())
+}
+
+/// A loader that earlier code left in the workspace works, and starts nothing: neither by a link of
+/// `/proc` that is a folder in the image, nor by its place, nor from the working folder.
+fn a_file_of_the_workspace_is_no_loader() -> Outcome {
+    let place = Place::new();
+    let (image, workspace) = (image(&place), place.folder("ws"));
+    let program = image.join("usr/bin/bash");
+    let bash = fs::read(&program).expect("it is there");
+    let start = loader_in(&bash);
+    let usual: Vec<u8> = bash[start..].iter().copied().take_while(|byte| *byte != 0).collect();
+    let usual = String::from_utf8(usual).expect("a path");
+    for folder in [&workspace, &image.join("proc/self/cwd")] {
+        fs::create_dir_all(folder).expect("a folder");
+        fs::copy(&usual, folder.join("l")).expect("a copy");
+        fs::set_permissions(folder.join("l"), Permissions::from_mode(0o755)).expect("ours");
+    }
+    symlink("/proc/self/cwd/l", image.join("usr/lib/ld")).expect("a link");
+    for other in ["/proc/self/cwd/l\0", "/workspace/l\0", "l\0", "/usr/lib/ld\0"] {
+        let mut changed = bash.clone();
+        changed[start..start + other.len()].copy_from_slice(other.as_bytes());
+        fs::write(&program, changed).expect("the image is ours");
+        assert_not_executed(&place, in_image(&image, &workspace), "library loader");
     }
     place.assert_nothing_left();
     Ok(())
