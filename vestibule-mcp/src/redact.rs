@@ -1,5 +1,9 @@
 //! Addresses without their secrets: for whatever is shown of what others have set.
 
+mod known;
+
+pub use known::{ADDRESSES, Known, engines_words};
+
 /// What stands where something was left out.
 const LEFT_OUT: char = '…';
 
@@ -29,9 +33,7 @@ pub fn value(text: &str) -> String {
 /// A value whose address may lack its scheme: without everything before an `@`, but for that of a digest, and
 /// without its query. What comes before `://` in a password is no scheme.
 pub fn bare_value(text: &str) -> String {
-    let is_scheme =
-        |scheme: &str| scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
-    if text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme)) {
+    if has_scheme(text) {
         return value(text);
     }
     let (place, digest) = match text.rsplit_once('@') {
@@ -41,6 +43,13 @@ pub fn bare_value(text: &str) -> String {
     // As an address with a scheme, which is then left out again.
     let shown = value(&format!("{SCHEME}{}", place));
     shown.trim_start_matches(SCHEME).to_owned() + &digest
+}
+
+/// Whether an address has a scheme, and not only a password with `://` in it.
+fn has_scheme(text: &str) -> bool {
+    let is_scheme =
+        |scheme: &str| scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c));
+    text.split_once("://").is_some_and(|(scheme, _)| is_scheme(scheme))
 }
 
 /// What an address without a scheme is given while it is looked at.

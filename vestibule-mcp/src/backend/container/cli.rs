@@ -1,5 +1,6 @@
 //! The engine's command line: one question, one answer, a limit on time and size.
 
+use crate::redact;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
@@ -28,7 +29,7 @@ pub struct Answer {
     pub status: ExitStatus,
     /// Standard output.
     pub stdout: Vec<u8>,
-    /// Standard error.
+    /// Standard error, without the passwords of addresses: it ends up in refusals and in our own log.
     pub stderr: String,
 }
 
@@ -92,7 +93,8 @@ impl Cli {
         let talk = async {
             let (stdout, stderr) = tokio::join!(read(stdout), read(stderr));
             let status = child.wait().await?;
-            Ok(Answer { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
+            let stderr = redact::engines_words(&String::from_utf8_lossy(&stderr));
+            Ok(Answer { status, stdout, stderr })
         };
         match tokio::time::timeout(limit, talk).await {
             Ok(answer) => answer.map_err(NoAnswer::NotStarted),
@@ -117,4 +119,17 @@ async fn read(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
         let _ = stream.take(ANSWER).read_to_end(&mut bytes).await;
     }
     bytes
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_holds_no_password_of_an_address() {
+        let cli = Cli { program: "/bin/sh".into(), ..Cli::default() };
+        let say = "echo 'no answer from tcp://ada:hunter2@h:1' >&2";
+        let answer = cli.ask(&["-c", say], Duration::from_secs(10)).await.unwrap();
+        assert_eq!(answer.stderr, "no answer from tcp://…@h:1\n");
+    }
 }

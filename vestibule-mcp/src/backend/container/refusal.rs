@@ -2,7 +2,7 @@
 
 use super::engine::{Facts, Kind};
 use crate::backend::locate::shown;
-use crate::escape;
+use crate::{escape, redact};
 use protocol::{Cause, Language, Refusal, Retry};
 use std::fmt::Display;
 use std::path::Path;
@@ -24,8 +24,9 @@ fn refuse(what: String, fix: String) -> Refusal {
 const BESIDE: [&str; 4] = ["WARN", "Resource limits are not supported", "See '", "Run '"];
 
 /// The line in which an engine says what is wrong: the first that calls itself an error, since warnings
-/// come before it and advice after it.
+/// come before it and advice after it. Without the passwords of addresses, which an engine quotes whole.
 pub fn words(text: &str) -> String {
+    let text = redact::engines_words(text);
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let is_beside = |line: &&str| BESIDE.iter().any(|begin| line.starts_with(begin));
     let line = lines()
@@ -344,6 +345,17 @@ mod tests {
         let warned =
             "Resource limits are not supported and ignored\nrunc: no\nSee 'podman run --help'\n";
         assert!(said(Kind::Podman, warned).what.ends_with("says: runc: no"));
+    }
+
+    #[test]
+    fn a_password_that_an_engine_quotes_is_not_passed_on() {
+        for (text, shown) in [
+            ("parse \"ssh://ada:hunter2@h/x\": no", "says: parse \"ssh://…@h/x\": no"),
+            ("failed to connect to tcp://ada:hunter2@h", "(failed to connect to tcp://…@h)"),
+        ] {
+            let refusal = said(Kind::Podman, text);
+            assert!(refusal.what.ends_with(shown), "{refusal}");
+        }
     }
 
     #[test]

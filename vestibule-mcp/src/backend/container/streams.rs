@@ -2,6 +2,7 @@
 
 use crate::backend::counter::Counter;
 use crate::backend::pipes::Pipes;
+use crate::redact;
 use crate::run::output::Captured;
 use protocol::Stream;
 use tokio::process::Child;
@@ -103,7 +104,9 @@ pub fn take_last_words(stderr: &mut Captured) -> Option<String> {
         }
         kept = begin;
     }
-    let words = String::from_utf8_lossy(&stderr.bytes[kept..]).trim_end().replace('\n', " | ");
+    // What stays is the code's and is not changed; what is quoted may name an address with its password.
+    let words = redact::engines_words(&String::from_utf8_lossy(&stderr.bytes[kept..]));
+    let words = words.trim_end().replace('\n', " | ");
     stderr.bytes.truncate(kept);
     stderr.seen = kept as u64;
     (!words.is_empty()).then_some(words)
@@ -151,6 +154,15 @@ mod tests {
         assert_eq!(taken(&long), (long.clone(), None));
         assert_eq!(taken("Error: my own\n"), ("Error: my own\n".into(), None));
         assert_eq!(taken(""), (String::new(), None));
+    }
+
+    #[test]
+    fn an_engines_last_words_hold_no_password_and_the_codes_output_stays() {
+        let mine = "at tcp://me:mine@h\n";
+        let (kept, words) =
+            taken(&format!("{mine}Error: lost connection to ssh://ada:hunter2@h/x\n"));
+        assert_eq!(kept, mine);
+        assert_eq!(words.as_deref(), Some("Error: lost connection to ssh://…@h/x"));
     }
 
     #[test]

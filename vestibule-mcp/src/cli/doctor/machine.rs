@@ -1,7 +1,7 @@
 //! The machine, as far as it can matter to a report. Whatever is read here is text of others'.
 
 use crate::escape::for_display;
-use crate::redact;
+use crate::redact::{self, ADDRESSES};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,8 +23,6 @@ const SYSCTLS: [&str; 5] = [
 ];
 /// Variables whose value may be a secret, or names the user, and does not matter.
 const WHETHER_SET: [&str; 3] = ["XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "HTTPS_PROXY"];
-/// Variables that lead the command line of an engine elsewhere.
-pub const ADDRESSES: [&str; 2] = ["DOCKER_HOST", "CONTAINER_HOST"];
 
 /// What is said of a variable that has no value.
 pub const UNSET: &str = "unset";

@@ -2,7 +2,6 @@
 //! path of the home folder, and whatever could drive a terminal. All in one place, over every text there
 //! is on the page, so that no row can forget it.
 
-use super::machine::ADDRESSES;
 use super::page::Page;
 use crate::config::{self, Config};
 use crate::escape::{for_display, is_hostile};
@@ -16,24 +15,14 @@ use std::path::PathBuf;
 pub struct Known {
     /// The names of the home folder, the longest first.
     homes: Vec<String>,
-    /// Addresses of the environment, and how each is shown. A password of theirs may hold what ends an
-    /// address in a text.
-    addresses: Vec<(String, String)>,
+    /// Addresses of the environment: a password of theirs may hold what ends an address in a text.
+    addresses: redact::Known,
 }
 
 impl Known {
     /// What is known of these settings and this environment.
     pub fn new(config: &Config, variable: impl Fn(&str) -> Option<OsString>) -> Known {
-        let values = ADDRESSES.iter().filter_map(|name| variable(name));
-        let values = values.map(|value| value.to_string_lossy().trim().to_owned());
-        let addresses = values.flat_map(|value| {
-            let shown = redact::bare_value(&value);
-            // As it is, and as a program quotes it.
-            let quoted = value.escape_debug().to_string();
-            [(quoted, shown.clone()), (value, shown)]
-        });
-        let told = |(value, shown): &(String, String)| value != shown;
-        Known { homes: homes(config), addresses: addresses.filter(told).collect() }
+        Known { homes: homes(config), addresses: redact::Known::new(variable) }
     }
 }
 
@@ -57,11 +46,8 @@ fn walk(value: &mut Value, known: &Known) {
 }
 
 fn clean(text: &str, known: &Known) -> String {
-    let text = known
-        .addresses
-        .iter()
-        .fold(text.to_owned(), |text, (value, shown)| text.replace(value, shown));
-    let text = known.homes.iter().fold(redact::text(&text), |text, home| shorten(&text, home));
+    let text = known.addresses.clean(text);
+    let text = known.homes.iter().fold(text, |text, home| shorten(&text, home));
     // Backslashes stay: what was escaped where it was read must not be escaped again.
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -150,7 +136,7 @@ mod tests {
 
     #[test]
     fn what_an_engine_says_is_redacted_like_everything_else() {
-        let known = Known { homes: vec!["/home/ada".to_owned()], addresses: Vec::new() };
+        let known = Known { homes: vec!["/home/ada".to_owned()], ..Known::default() };
         let said = "no answer at tcp://ada:hunter2@build.example?k=1 nor unix:///home/ada/d.sock";
         let shown = "no answer at tcp://…@build.example?… nor unix://~/d.sock";
         assert_eq!(clean(said, &known), shown);
