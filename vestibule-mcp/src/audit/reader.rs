@@ -37,11 +37,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// Whether a run has begun of which no end is known.
-    pub fn is_open(&self) -> bool {
-        self.last.is_none() && self.merged().get("outcome").is_some_and(|outcome| outcome == NO_END)
-    }
-
     /// The call without what only looks like a record, and how many of its lines do.
     fn readable(self) -> (Option<Call>, u64) {
         let is_record = |text: &String| serde_json::from_str::<Map<String, Value>>(text).is_ok();
@@ -77,6 +72,41 @@ impl Call {
     }
 }
 
+/// The last calls of a log while it is read.
+struct Last {
+    count: usize,
+    /// By the moment of their beginning, and their id.
+    calls: BTreeMap<(String, String), Call>,
+    /// The moment for each id.
+    begun: HashMap<String, String>,
+}
+
+impl Last {
+    fn new(count: usize) -> Last {
+        Last { count, calls: BTreeMap::new(), begun: HashMap::new() }
+    }
+
+    fn take(&mut self, head: &Head<'_>, line: &str) {
+        if head.event == "end" {
+            let Some(time) = self.begun.get(head.id.as_ref()) else { return };
+            if let Some(call) = self.calls.get_mut(&(time.clone(), head.id.to_string())) {
+                call.last = Some(line.to_owned());
+            }
+            return;
+        }
+        let key = (head.time.to_string(), head.id.to_string());
+        let full = self.calls.len() >= self.count;
+        if full && self.calls.first_key_value().is_none_or(|(first, _)| key < *first) {
+            return;
+        }
+        self.begun.insert(key.1.clone(), key.0.clone());
+        self.calls.insert(key, Call { first: line.to_owned(), last: None });
+        if full && let Some(((_, id), _)) = self.calls.pop_first() {
+            self.begun.remove(&id);
+        }
+    }
+}
+
 /// The log of a folder, as far as it was read.
 pub struct Reader {
     folder: PathBuf,
@@ -91,36 +121,46 @@ impl Reader {
         Reader { folder: folder.to_owned(), offsets: HashMap::new(), torn: 0 }
     }
 
+    /// Where the log is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Reads what is there and was not read before, and returns the last `count` calls, by the moment of
     /// their beginning. Holds no more than these.
     ///
     /// # Errors
     /// The folder cannot be read. A log that was never written is empty.
     pub fn last(&mut self, count: usize) -> io::Result<Vec<Call>> {
-        let mut calls: BTreeMap<(String, String), Call> = BTreeMap::new();
-        let mut begun: HashMap<String, String> = HashMap::new();
-        self.read(|head, line| match head.event.as_ref() {
-            "end" => {
-                let Some(time) = begun.get(head.id.as_ref()) else { return };
-                let key = (time.clone(), head.id.into_owned());
-                if let Some(call) = calls.get_mut(&key) {
-                    call.last = Some(line.to_owned());
+        let mut last = Last::new(count);
+        self.read(|head, line| last.take(&head, line))?;
+        Ok(self.readable(last.calls.into_values()))
+    }
+
+    /// The same, and every call that has no end yet, by its id, however long ago it began: it may still
+    /// end. Holds these and the last ones.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn last_and_open(
+        &mut self,
+        count: usize,
+    ) -> io::Result<(Vec<Call>, HashMap<String, Call>)> {
+        let (mut last, mut open) = (Last::new(count), HashMap::new());
+        self.read(|head, line| {
+            let id = head.id.as_ref();
+            match head.event.as_ref() {
+                "start" => {
+                    open.insert(id.to_owned(), Call { first: line.to_owned(), last: None });
                 }
+                "end" => {
+                    open.remove(id);
+                }
+                _ => {}
             }
-            _ => {
-                let key = (head.time.into_owned(), head.id.into_owned());
-                let full = calls.len() >= count;
-                if full && calls.first_key_value().is_none_or(|(first, _)| key < *first) {
-                    return;
-                }
-                begun.insert(key.1.clone(), key.0.clone());
-                calls.insert(key, Call { first: line.to_owned(), last: None });
-                if full && let Some(((_, id), _)) = calls.pop_first() {
-                    begun.remove(&id);
-                }
-            }
+            last.take(&head, line);
         })?;
-        Ok(self.readable(calls.into_values()))
+        Ok((self.readable(last.calls.into_values()), open))
     }
 
     /// Reads what was added, and returns each call that has come to its end. `pending` are those that have

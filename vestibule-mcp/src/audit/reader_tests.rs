@@ -90,6 +90,24 @@ fn what_is_added_is_read_once() {
 }
 
 #[test]
+fn every_open_call_is_kept_until_its_end_however_old_it_is() {
+    let folder = Folder::new("open");
+    folder.add("b.jsonl", &(record("start", "3", 3) + &record("end", "3", 4)));
+    folder.add("b.jsonl", &record("blocked", "4", 5));
+    for count in [0, 1, 20] {
+        folder.add("a.jsonl", &record("start", "1", 1));
+        let mut reader = Reader::new(&folder.0);
+        let (last, mut open) = reader.last_and_open(count).unwrap();
+        assert_eq!(last, Reader::new(&folder.0).last(count).unwrap());
+        assert_eq!(open.keys().collect::<Vec<_>>(), ["1"]);
+        folder.add("a.jsonl", &record("end", "1", 7));
+        let ended = reader.ended(&mut open).unwrap();
+        assert_eq!((ids(&ended), open.len()), (vec!["1".to_owned()], 0));
+        assert_eq!(ended[0].merged()["ended"], "2026-11-30T12:00:07.000Z");
+    }
+}
+
+#[test]
 fn a_log_that_was_never_written_is_empty() {
     assert!(Reader::new(Path::new("/nonexistent/audit")).last(20).unwrap().is_empty());
 }

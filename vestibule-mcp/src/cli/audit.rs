@@ -1,7 +1,7 @@
 //! `vestibule-mcp audit`: the last calls, one line each.
 
 use super::{say, told};
-use crate::audit::reader::Reader;
+use crate::audit::reader::{Call, Reader};
 use crate::config::Config;
 use crate::escape::{for_display, is_hostile};
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ pub struct Arguments {
     /// Print one JSON object for each call
     #[arg(long)]
     json: bool,
-    /// Go on with every call that comes to its end
+    /// Go on with every call that comes to its end, also of those shown without one
     #[arg(long)]
     follow: bool,
 }
@@ -53,24 +53,9 @@ pub async fn run(config: &Config, arguments: &Arguments) -> io::Result<i32> {
 }
 
 async fn print(config: &Config, arguments: &Arguments) -> io::Result<()> {
-    let show = if arguments.json { json } else { line };
     let mut reader = Reader::new(&config.audit_dir);
-    let mut pending = HashMap::new();
-    let calls = reader.last(arguments.count)?;
     let mut out = io::stdout().lock();
-    if calls.is_empty() && arguments.count > 0 && !arguments.json {
-        let folder = for_display(&config.audit_dir.to_string_lossy(), LONG);
-        say(format_args!("no calls in {folder} yet"));
-    }
-    for call in calls {
-        let merged = call.merged();
-        if !(arguments.follow && call.is_open()) {
-            writeln!(out, "{}", show(&merged))?;
-        } else if let Some(id) = merged.get("id").and_then(Value::as_str) {
-            pending.insert(id.to_owned(), call);
-        }
-    }
-    out.flush()?;
+    let mut pending = first(&mut reader, arguments, &mut out)?;
     if !arguments.follow {
         let torn = reader.torn + reader.unfinished();
         if torn > 0 {
@@ -81,11 +66,36 @@ async fn print(config: &Config, arguments: &Arguments) -> io::Result<()> {
     }
     loop {
         tokio::time::sleep(LOOK).await;
-        for call in reader.ended(&mut pending)? {
-            writeln!(out, "{}", show(&call.merged()))?;
-        }
-        out.flush()?;
+        show(&reader.ended(&mut pending)?, arguments, &mut out)?;
     }
+}
+
+/// Prints the last calls, an open one too: its server may have been killed, and then no end ever comes.
+/// Returns every call that may still end and is then to be printed.
+fn first(
+    reader: &mut Reader,
+    arguments: &Arguments,
+    out: &mut impl Write,
+) -> io::Result<HashMap<String, Call>> {
+    let (calls, open) = if arguments.follow {
+        reader.last_and_open(arguments.count)?
+    } else {
+        (reader.last(arguments.count)?, HashMap::new())
+    };
+    if calls.is_empty() && arguments.count > 0 && !arguments.json {
+        let folder = for_display(&reader.folder().to_string_lossy(), LONG);
+        say(format_args!("no calls in {folder} yet"));
+    }
+    show(&calls, arguments, out)?;
+    Ok(open)
+}
+
+fn show(calls: &[Call], arguments: &Arguments, out: &mut impl Write) -> io::Result<()> {
+    let show = if arguments.json { json } else { line };
+    for call in calls {
+        writeln!(out, "{}", show(&call.merged()))?;
+    }
+    out.flush()
 }
 
 /// JSON with whatever could drive a terminal as an escape of JSON's own.
@@ -174,6 +184,36 @@ mod tests {
             json!({"time": "2026-11-30T12:00:01.123Z", "outcome": "refused", "reason": "no"}),
         );
         assert_eq!(line(&refused), "2026-11-30 12:00:01  -       refused          no");
+    }
+
+    #[test]
+    fn an_open_call_is_shown_when_it_is_found_and_again_with_its_end() {
+        let folder = std::env::temp_dir().join(format!("audit-follow-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let add = |line: &str| {
+            let mut file = std::fs::File::options();
+            let mut file = file.append(true).create(true).open(folder.join("a.jsonl")).unwrap();
+            writeln!(file, "{line}").unwrap();
+        };
+        let record = |event: &str, id: &str| {
+            format!(r#"{{"event":"{event}","time":"2026-11-30T12:00:0{id}.000Z","id":"{id}"}}"#)
+        };
+        add(&record("start", "1"));
+        add(&record("start", "2"));
+        let arguments = Arguments { count: 1, json: true, follow: true };
+        let mut reader = Reader::new(&folder);
+        let mut out = Vec::new();
+        let mut pending = first(&mut reader, &arguments, &mut out).unwrap();
+        add(&record("end", "1"));
+        add(&record("start", "3"));
+        add(&record("end", "2"));
+        show(&reader.ended(&mut pending).unwrap(), &arguments, &mut out).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        let calls = String::from_utf8(out).unwrap();
+        let calls = calls.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let calls: Vec<_> =
+            calls.map(|call| (call["id"].clone(), call.get("ended").is_some())).collect();
+        assert_eq!(calls, [("2".into(), false), ("1".into(), true), ("2".into(), true)]);
     }
 
     #[test]
