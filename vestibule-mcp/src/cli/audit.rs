@@ -4,6 +4,8 @@ use super::{say, told};
 use crate::audit::reader::{Call, Reader};
 use crate::config::Config;
 use crate::escape::{for_display, is_hostile};
+use protocol::Language;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -14,6 +16,8 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(300);
 /// How much is shown of a value that others wrote, in characters.
 const SHOWN: usize = 60;
+/// How much is shown of a language that there is not, in characters.
+const UNKNOWN: usize = 20;
 /// How much of the isolation is shown, and of the code's first line.
 const LONG: usize = 160;
 
@@ -99,7 +103,7 @@ fn show(calls: &[Call], arguments: &Arguments, out: &mut impl Write) -> io::Resu
 }
 
 /// JSON with whatever could drive a terminal as an escape of JSON's own.
-fn json(call: &Map<String, Value>) -> String {
+fn json(call: &impl Serialize) -> String {
     let text = serde_json::to_string(call).unwrap_or_default();
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
@@ -117,13 +121,12 @@ fn json(call: &Map<String, Value>) -> String {
 
 /// A call in one line: time, language, outcome, exit code, usage, refused calls, isolation, code.
 fn line(call: &Map<String, Value>) -> String {
-    let text = |name: &str, limit| {
-        for_display(call.get(name).and_then(Value::as_str).unwrap_or("-"), limit)
-    };
+    let text =
+        |name: &str, limit| flat(call.get(name).and_then(Value::as_str).unwrap_or("-"), limit);
     let time = text("time", 19).replace('T', " ");
     let mut parts = vec![
         time.trim_end_matches('…').to_owned(),
-        format!("{:<6}", text("language", SHOWN)),
+        format!("{:<6}", language(call)),
         format!("{:<15}", text("outcome", SHOWN)),
     ];
     parts.extend(number(call, "exit_code").map(|code| format!("exit {code}")));
@@ -132,15 +135,49 @@ fn line(call: &Map<String, Value>) -> String {
         && !names.is_empty()
     {
         let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
-        parts.push(format!("blocked {}", for_display(&names.join(","), LONG)));
+        parts.push(format!("blocked {}", flat(&names.join(","), LONG)));
     }
     let refused = call.contains_key("reason");
     parts.push(text(if refused { "reason" } else { "isolation" }, LONG));
     if let Some(code) = call.get("code").and_then(Value::as_str) {
         let first = code.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        parts.push(format!("| {}", for_display(first, LONG)));
+        parts.push(format!("| {}", flat(first.trim_start(), LONG)));
     }
     parts.join("  ")
+}
+
+/// A language by its name. Whatever else a caller asked for is quoted and cut short, so that it does not
+/// read like columns of ours.
+fn language(call: &Map<String, Value>) -> String {
+    let Some(name) = call.get("language").and_then(Value::as_str) else { return "-".to_owned() };
+    if Language::ALL.iter().any(|language| language.name() == name) {
+        return name.to_owned();
+    }
+    let squeezed = squeezed(name);
+    let mut cut: String = squeezed.chars().take(UNKNOWN).collect();
+    if cut.len() < squeezed.len() {
+        cut.push('…');
+    }
+    json(&cut)
+}
+
+/// Text of others' in a column.
+fn flat(text: &str, limit: usize) -> String {
+    for_display(&squeezed(text), limit)
+}
+
+/// Text without runs of blanks: these could imitate our columns, or push what follows to the terminal's
+/// next line. Blanks that would be escaped stay to be told.
+fn squeezed(text: &str) -> String {
+    let mut squeezed = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !c.is_whitespace() || is_hostile(c) {
+            squeezed.push(c);
+        } else if !squeezed.ends_with(' ') {
+            squeezed.push(' ');
+        }
+    }
+    squeezed
 }
 
 fn number(of: &Map<String, Value>, name: &str) -> Option<i64> {
@@ -178,12 +215,38 @@ mod tests {
         assert_eq!(
             line(&call),
             "2026-11-30 12:00:01  python  ran              exit 3  wall 21 ms, mem 9.5 MiB, pids 2  \
-             blocked mount,unshare  native  |   import os"
+             blocked mount,unshare  native  | import os"
         );
         let refused = object(
             json!({"time": "2026-11-30T12:00:01.123Z", "outcome": "refused", "reason": "no"}),
         );
         assert_eq!(line(&refused), "2026-11-30 12:00:01  -       refused          no");
+    }
+
+    #[test]
+    fn no_column_can_be_imitated() {
+        let fake = "python  ran\u{3000} \u{a0}exit 0  wall 21 ms  native  | print('nice')";
+        let time = "2026-11-30T12:00:01.123Z";
+        let call = object(json!({"time": time, "outcome": "refused", "language": fake,
+            "reason": fake, "code": format!("   {fake}{}x", " ".repeat(90))}));
+        let flat = "python ran exit 0 wall 21 ms native | print('nice')";
+        assert_eq!(
+            line(&call),
+            format!(
+                "2026-11-30 12:00:01  \"python ran exit 0 wa…\"  refused          {flat}  | {flat} x"
+            )
+        );
+        for (name, shown) in [
+            ("node", "node  "),
+            ("perl", "\"perl\""),
+            ("", "\"\"    "),
+            ("\" ran \\", r#""\" ran \\""#),
+            ("a\u{1b}\n", r#""a\u001b\n""#),
+        ] {
+            let call = object(json!({"time": time, "outcome": "refused", "language": name}));
+            let line = line(&call);
+            assert_eq!(line, format!("2026-11-30 12:00:01  {shown}  refused          -"));
+        }
     }
 
     #[test]
