@@ -2,7 +2,7 @@
 
 mod known;
 
-pub use known::{ADDRESSES, Known, engines_words};
+pub use known::{ADDRESSES, Known, engines_words, knows_secrets};
 
 /// What stands where something was left out.
 const LEFT_OUT: char = '…';

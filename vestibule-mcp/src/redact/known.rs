@@ -29,10 +29,17 @@ struct Address {
     secrets: Vec<String>,
 }
 
+/// What is known of this process's environment.
+static OURS: LazyLock<Known> = LazyLock::new(|| Known::new(|name| std::env::var_os(name)));
+
 /// What an engine's client says, as it may be passed on: it quotes the address that it cannot use.
 pub fn engines_words(said: &str) -> String {
-    static OURS: LazyLock<Known> = LazyLock::new(|| Known::new(|name| std::env::var_os(name)));
     OURS.clean(said)
+}
+
+/// Whether an address of the environment has anything to hide.
+pub fn knows_secrets() -> bool {
+    !OURS.0.is_empty()
 }
 
 impl Known {
@@ -152,6 +159,22 @@ mod tests {
         let part = "parse \"ssh://ada:hun%zzter2@h\": invalid URL escape \"%zz\"";
         let shown = known("CONTAINER_HOST", "ssh://ada:hun%zzter2@h").clean(part);
         assert_eq!(shown, "parse \"ssh://…@h\": invalid URL escape \"…\"");
+    }
+
+    #[test]
+    fn this_process_knows_its_own_environment() {
+        const HOST: &str = "tcp://ada:p hunter2@h";
+        if std::env::var_os("DOCKER_HOST").is_some_and(|host| host == HOST) {
+            assert_eq!(engines_words(&format!("at {HOST}")), "at tcp://…@h");
+            assert!(knows_secrets());
+            return;
+        }
+        // This test once more, in a process with another environment.
+        let name = "redact::known::tests::this_process_knows_its_own_environment";
+        let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+        let done = again.args(["--exact", name]).env("DOCKER_HOST", HOST).output().unwrap();
+        let printed = String::from_utf8_lossy(&done.stdout);
+        assert!(done.status.success() && printed.contains("1 passed"), "{printed}");
     }
 
     #[test]

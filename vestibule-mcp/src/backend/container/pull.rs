@@ -6,15 +6,20 @@ use super::refusal;
 #[cfg(unix)]
 use crate::backend::kill;
 use crate::cli::say;
+use crate::redact;
 use crate::signals::Signals;
 use protocol::{Language, Refusal};
 use std::io;
 use std::process::Stdio;
 use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Child;
 
 /// How long a client that was asked to end may take: it may have half an image to clear away.
 const TO_END: Duration = Duration::from_secs(3);
+
+/// How long the last lines of a client that has ended may take.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Why an engine does not have the images.
 pub enum NotPulled {
@@ -87,8 +92,12 @@ fn both(before: Option<Refusal>, refusal: Refusal) -> Refusal {
 async fn pull(engine: &Engine, image: &str, signals: &mut Signals) -> Result<(), NotPulled> {
     let kind = engine.facts.kind;
     let mut command = engine.cli.command(["pull", image]);
-    command.stdout(Stdio::from(io::stderr())).stderr(Stdio::inherit()).kill_on_drop(true);
+    // A client shows its progress to a terminal alone, so it keeps that where there is no password to hide.
+    let hides = redact::knows_secrets();
+    let said = if hides { Stdio::piped() } else { Stdio::inherit() };
+    command.stdout(Stdio::from(io::stderr())).stderr(said).kill_on_drop(true);
     let mut child = command.spawn().map_err(|error| refusal::cannot_start(kind, &error))?;
+    let said = child.stderr.take().map(|said| tokio::spawn(pass_on(said, say)));
     let ended = tokio::select! {
         ended = child.wait() => ended,
         signal = signals.next() => {
@@ -96,9 +105,23 @@ async fn pull(engine: &Engine, image: &str, signals: &mut Signals) -> Result<(),
             return Err(NotPulled::Stopped(signal));
         }
     };
+    if let Some(said) = said {
+        // What the client has started, such as its ssh, may outlive it and hold its stream open.
+        let _ = tokio::time::timeout(LAST_LINES, said).await;
+    }
     match ended {
         Ok(status) if status.success() => Ok(()),
         _ => Err(refusal::not_pulled(kind, &engine.cli.program, image).into()),
+    }
+}
+
+/// Passes on what a client says, line by line, without the passwords of addresses.
+async fn pass_on(said: impl AsyncRead + Unpin, mut say: impl FnMut(String)) {
+    let mut said = BufReader::new(said);
+    let mut line = Vec::new();
+    while said.read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+        say(redact::engines_words(String::from_utf8_lossy(&line).trim_end()));
+        line.clear();
     }
 }
 
@@ -118,4 +141,17 @@ async fn end(child: &mut Child) {
     // An error means that it has ended.
     let _ = child.start_kill();
     let _ = tokio::time::timeout(TO_END, child.wait()).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_clients_lines_are_passed_on_without_passwords() {
+        let mut lines = Vec::new();
+        let said = &b"Copying\xff\nError: lost ssh://ada:hunter2@h/x\n\nend"[..];
+        pass_on(said, |line| lines.push(line)).await;
+        assert_eq!(lines, ["Copying\u{fffd}", "Error: lost ssh://\u{2026}@h/x", "", "end"]);
+    }
 }
