@@ -3,6 +3,7 @@
 //! Official images bring no `.pyc`, and a sandbox cannot write any, so that each run would compile what
 //! it imports anew. What the sandbox leaves is checked as what a stranger wrote: files and folders alone.
 
+use super::leftovers::Unfinished;
 use super::place::{Place, remove_tree};
 use crate::backend::native::Native;
 use crate::backend::{Failure, Finish};
@@ -55,7 +56,7 @@ pub async fn compile(
     found: &Found,
     native: &Native,
 ) -> Result<usize, String> {
-    let scratch = place.unfinished("bytecode").map_err(|error| error.what)?;
+    let scratch = place.unfinished(Unfinished::Bytecode).map_err(|error| error.what)?;
     let compiled = run(&scratch, found, native).await;
     let kept = compiled.and_then(|()| keep(image, &scratch).map_err(|error| error.to_string()));
     // What is left there does not count; the next setup removes it where this fails.

@@ -3,6 +3,7 @@
 use super::decode;
 use super::error::SetupError;
 use super::fetch::{self, Retry, Wanted};
+use super::leftovers::{self, Unfinished};
 use super::oci::Configuration;
 use super::place::Place;
 use super::progress::Progress;
@@ -97,7 +98,7 @@ impl Work<'_> {
         let downloads = self.place.downloads();
         let here = |layer: &super::oci::Descriptor| {
             let name = downloads.join(layer.digest.file_name());
-            let part = downloads.join(format!("{}.part", layer.digest.file_name()));
+            let part = downloads.join(leftovers::part_name(&layer.digest));
             let size = |path: &Path| fs::metadata(path).map(|status| status.len()).ok();
             size(&name).or_else(|| size(&part)).unwrap_or(0).min(layer.size)
         };
@@ -118,7 +119,7 @@ impl Work<'_> {
             resolve::configuration(self.image, resolved, |wanted| self.document(wanted, progress))?;
         self.load(resolved, progress)?;
         progress.say(&format!("unpacking {}", self.name()));
-        let scratch = self.place.unfinished("image")?;
+        let scratch = self.place.unfinished(Unfinished::Image)?;
         let unpacked = self.unpack(resolved, &configuration, &scratch, progress);
         if unpacked.is_err() {
             // The cause is what matters; what is left does not count and goes with the next setup.

@@ -10,6 +10,7 @@ pub mod error;
 pub mod fetch;
 pub mod from_file;
 pub mod install;
+pub mod leftovers;
 pub mod oci;
 pub mod place;
 pub mod progress;

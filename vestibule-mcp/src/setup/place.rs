@@ -2,6 +2,7 @@
 //! `setup` at a time.
 
 use super::error::SetupError;
+use super::leftovers::{self, Unfinished};
 use super::progress::Progress;
 use crate::backend::locate::shown;
 use crate::store::{inventory, strict};
@@ -19,8 +20,6 @@ use std::time::{Duration, Instant};
 
 /// Blobs on their way.
 pub const DOWNLOADS: &str = ".downloads";
-/// The beginning of the names of what is not finished.
-pub const UNFINISHED: &str = ".tmp-";
 /// How long the sandbox of a `setup` that was killed may take to end: its helper is told at once, and a busy
 /// machine needs seconds.
 const DYING: Duration = Duration::from_secs(30);
@@ -88,21 +87,22 @@ impl Place {
         self.folder.join(DOWNLOADS)
     }
 
-    /// Removes what was loaded: the images have it now.
+    /// Removes what was loaded: the images have it now. Whatever else is there stays.
     ///
     /// # Errors
     /// [`SetupError`].
     pub fn clear_downloads(&self) -> Result<(), SetupError> {
         let downloads = self.downloads();
-        remove_tree(&downloads).map_err(|error| SetupError::of_file("removed", &downloads, &error))
+        leftovers::remove_blobs(&downloads)
+            .map_err(|error| SetupError::of_file("removed", &downloads, &error))
     }
 
     /// A new folder for what is not finished.
     ///
     /// # Errors
     /// [`SetupError`].
-    pub fn unfinished(&self, what: &str) -> Result<PathBuf, SetupError> {
-        let path = self.folder.join(format!("{UNFINISHED}{what}-{}", std::process::id()));
+    pub fn unfinished(&self, what: Unfinished) -> Result<PathBuf, SetupError> {
+        let path = self.folder.join(what.name(std::process::id()));
         match private::builder().create(&path) {
             Ok(()) => Ok(path),
             Err(error) => Err(SetupError::of_file("made", &path, &error)),
@@ -115,13 +115,10 @@ impl Place {
     /// # Errors
     /// [`SetupError`].
     pub fn remove(&self, path: &Path) -> Result<(), SetupError> {
-        let unfinished = |path: &Path| {
-            path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".tmp-"))
-        };
-        let doomed = match unfinished(path) {
+        let doomed = match path.file_name().is_some_and(Unfinished::names) {
             true => path.to_owned(),
             false => {
-                let doomed = self.unfinished("old")?;
+                let doomed = self.unfinished(Unfinished::Old)?;
                 let target = doomed.join("image");
                 fs::rename(path, &target)
                     .map_err(|error| SetupError::of_file("moved away", path, &error))?;
@@ -147,8 +144,7 @@ impl Place {
         let read = |error| SetupError::of_file("read", &self.folder, &error);
         for entry in fs::read_dir(&self.folder).map_err(read)? {
             let path = entry.map_err(read)?.path();
-            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-            if name.starts_with(UNFINISHED.as_bytes()) {
+            if path.file_name().is_some_and(Unfinished::names) {
                 until_nobody_writes(DYING, || remove_tree(&path))
                     .map_err(|error| abandoned(&path, &error))?;
             }
@@ -275,6 +271,23 @@ mod tests {
         place.remove(&folder.join("sha256-x")).unwrap();
         assert!(!folder.join("sha256-x").exists());
         assert!(place.free().unwrap() > 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_setup_did_not_make_stays() {
+        let folder = folder("foreign");
+        let place = Place::hold(&folder, &mut quiet()).unwrap();
+        let kept = [".tmp-notes", ".downloads/thesis.pdf"];
+        for name in kept {
+            fs::write(folder.join(name), "mine").unwrap();
+        }
+        place.clear_downloads().unwrap();
+        drop(place);
+        drop(Place::hold(&folder, &mut quiet()).unwrap());
+        for name in kept {
+            assert!(folder.join(name).exists(), "{name}");
+        }
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -59,6 +59,12 @@ impl Digest {
         self.to_string().replacen(':', "-", 1)
     }
 
+    /// Reads such a name.
+    pub fn of_file_name(name: &str) -> Option<Digest> {
+        let (algorithm, hex) = name.split_once('-')?;
+        Digest::parse(&format!("{algorithm}:{hex}"))
+    }
+
     /// The name of its algorithm.
     pub fn algorithm(&self) -> &'static str {
         match self.algorithm {
@@ -139,7 +145,10 @@ mod tests {
     fn a_digest_is_read_to_the_last_digit() {
         let hex = "a".repeat(64);
         for good in [format!("sha256:{hex}"), format!("sha512:{hex}{hex}")] {
-            assert_eq!(Digest::parse(&good).unwrap().to_string(), good);
+            let digest = Digest::parse(&good).unwrap();
+            assert_eq!(digest.to_string(), good);
+            assert_eq!(Digest::of_file_name(&good), None);
+            assert_eq!(Digest::of_file_name(&digest.file_name()), Some(digest));
         }
         let bad = [
             String::new(),

@@ -2,6 +2,7 @@
 
 use super::part::{self, CHUNK, Part};
 use super::{ENOUGH, FetchError, Retry, again};
+use crate::setup::leftovers;
 use crate::setup::oci::Descriptor;
 use crate::setup::progress::Progress;
 use crate::setup::registry::body_error;
@@ -33,7 +34,7 @@ pub fn blob(
         return Ok(file);
     }
     let short = blob.digest.short();
-    let path = folder.join(format!("{}.part", blob.digest.file_name()));
+    let path = folder.join(leftovers::part_name(&blob.digest));
     let mut part = Part::open(&path, blob, || {
         progress.say(&format!("another process is loading {short}, waiting for it"));
     })?;
