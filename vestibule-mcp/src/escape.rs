@@ -1,5 +1,7 @@
 //! Text that others wrote, made safe for a line of ours.
 
+use std::path::Path;
+
 /// Escapes whatever could break out of its line or change how the rest of it reads, and cuts the
 /// result at `limit` characters.
 ///
@@ -19,6 +21,25 @@ pub fn for_display(text: &str, limit: usize) -> String {
         }
     }
     shown
+}
+
+/// A path as a word of a command for a person to run. What would not survive a terminal becomes `\xHH`, which
+/// shells read between `$'` and `'`.
+pub fn for_shell(path: &Path) -> String {
+    let plain = |c: char| !is_hostile(c) && (c.is_alphanumeric() || "/._-+,:@%=".contains(c));
+    match path.to_str() {
+        Some(text) if !text.is_empty() && text.chars().all(plain) => text.to_owned(),
+        Some(text) if !text.contains(is_hostile) => format!("'{}'", text.replace('\'', r"'\''")),
+        _ => {
+            let bytes = path.as_os_str().as_encoded_bytes().iter();
+            let escaped = bytes.map(|byte| match byte {
+                b'\'' | b'\\' => format!("\\{}", char::from(*byte)),
+                b' '..=b'~' => char::from(*byte).to_string(),
+                _ => format!("\\x{byte:02x}"),
+            });
+            format!("$'{}'", escaped.collect::<String>())
+        }
+    }
 }
 
 /// Whether a character can break a line, drive a terminal, reorder text around it, or stand where nothing is
@@ -83,6 +104,16 @@ mod tests {
         for c in "\u{34f}\u{115f}\u{17b4}\u{180b}\u{200d}\u{2800}\u{3164}\u{fe0f}\u{ffa0}\u{1d173}\u{e0041}\u{e0100}\u{e01ef}".chars() {
             assert!(is_hostile(c), "{}", c.escape_unicode());
         }
+    }
+
+    #[test]
+    fn a_path_is_one_word_of_a_command() {
+        let word = |path: &str| for_shell(Path::new(path));
+        assert_eq!(word("/home/é/.local"), "/home/é/.local");
+        assert_eq!(word("/my images"), "'/my images'");
+        assert_eq!(word("/a'b;$(c)"), r"'/a'\''b;$(c)'");
+        assert_eq!(word("/a\u{3164}"), r"$'/a\xe3\x85\xa4'", "letters that are not seen");
+        assert_eq!(word("/a\nb'\u{202e} \\"), r"$'/a\x0ab\'\xe2\x80\xae \\'");
     }
 
     #[test]

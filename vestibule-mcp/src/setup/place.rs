@@ -5,6 +5,7 @@ use super::error::SetupError;
 use super::leftovers::{self, Unfinished};
 use super::progress::Progress;
 use crate::backend::locate::shown;
+use crate::escape::for_shell;
 use crate::store::{inventory, strict};
 use crate::workspace::private;
 use nix::errno::Errno;
@@ -73,7 +74,7 @@ impl Place {
         if fs::symlink_metadata(&downloads).is_ok_and(|status| !status.is_dir()) {
             return Err(SetupError::new(
                 format!("{} is no folder", shown(&downloads)),
-                format!("remove it: `rm {}`", shown(&downloads)),
+                format!("remove it: `rm {}`", for_shell(&downloads)),
             ));
         }
         match private::builder().recursive(true).create(&downloads) {
@@ -183,7 +184,8 @@ fn until_nobody_writes(
 fn abandoned(path: &Path, error: &io::Error) -> SetupError {
     let mut failed = SetupError::of_file("removed", path, error);
     if error.kind() == io::ErrorKind::DirectoryNotEmpty {
-        failed.fix = format!("end what writes there (`fuser -v {}`) and try again", shown(path));
+        failed.fix =
+            format!("end what writes there (`fuser -v {}`) and try again", for_shell(path));
     }
     failed
 }
@@ -200,7 +202,7 @@ fn check_owner(path: &Path, folder: &Path) -> Result<(), SetupError> {
     if status.mode() & 0o022 != 0 {
         return Err(SetupError::new(
             format!("{} can be written to by others, who could exchange the images", shown(folder)),
-            format!("run `chmod go-w {}`", shown(folder)),
+            format!("run `chmod go-w {}`", for_shell(folder)),
         ));
     }
     strict::check(path).map_err(|found| {
@@ -320,8 +322,8 @@ mod tests {
         until_nobody_writes(DYING, dying).unwrap();
         assert_eq!(tries, 4);
         let error = until_nobody_writes(Duration::ZERO, || Err(full())).unwrap_err();
-        let error = abandoned(Path::new("/store/.tmp-bytecode-1"), &error);
-        assert!(error.fix.contains("`fuser -v /store/.tmp-bytecode-1`"), "{error}");
+        let error = abandoned(Path::new("/my store/.tmp-bytecode-1"), &error);
+        assert!(error.fix.contains("`fuser -v '/my store/.tmp-bytecode-1'`"), "{error}");
         let mut tries = 0;
         let closed = || {
             tries += 1;
@@ -349,11 +351,11 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_can_write_to_is_refused() {
-        let folder = folder("open");
+        let folder = folder("open to others");
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o770)).unwrap();
         let error = Place::hold(&folder, &mut quiet()).unwrap_err();
-        assert!(error.fix.contains("chmod go-w"), "{error}");
+        assert!(error.fix.contains(&format!("chmod go-w '{}'", shown(&folder))), "{error}");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let error = Place::hold(&folder.join("store"), &mut quiet()).unwrap_err();
         assert!(error.what.contains(&format!("{} can be written to", shown(&folder))), "{error}");
@@ -361,6 +363,8 @@ mod tests {
         std::os::unix::fs::symlink("/tmp", folder.join(DOWNLOADS)).unwrap();
         let error = Place::hold(&folder, &mut quiet()).unwrap_err();
         assert!(error.what.contains("is no folder"), "{error}");
+        let downloads = folder.join(DOWNLOADS);
+        assert!(error.fix.contains(&format!("`rm '{}'`", shown(&downloads))), "{error}");
         fs::write(folder.join("file"), "").unwrap();
         let error = Place::hold(&folder.join("file"), &mut quiet()).unwrap_err();
         assert!(error.what.contains("cannot be made"), "{error}");

@@ -2,7 +2,7 @@
 
 use super::{Check, State};
 use crate::config::Config;
-use crate::escape::for_display;
+use crate::escape::{for_display, for_shell};
 use std::fs;
 use std::path::Path;
 
@@ -27,9 +27,10 @@ pub fn check(config: &Config) -> Check {
             format!("{shown} is no folder, so that calls are not recorded"),
             "remove it, or set VESTIBULE_AUDIT_DIR to a folder".to_owned(),
         ),
-        Ok(metadata) if others_may_enter(&metadata) => {
-            doubt(format!("other users may enter {shown}"), format!("chmod 700 {shown}"))
-        }
+        Ok(metadata) if others_may_enter(&metadata) => doubt(
+            format!("other users may enter {shown}"),
+            format!("chmod 700 {}", for_shell(folder)),
+        ),
         Ok(_) if !is_writable(folder) => doubt(
             format!("{shown} cannot be written, so that calls are not recorded"),
             "make it yours, or set VESTIBULE_AUDIT_DIR to a folder of yours".to_owned(),
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_may_enter_or_nobody_may_write_is_told() {
-        let folder = std::env::temp_dir().join(format!("doctor-audit-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("doctor audit-{}", std::process::id()));
         let state = || {
             let variables =
                 [("HOME", "/nonexistent"), ("VESTIBULE_AUDIT_DIR", folder.to_str().unwrap())];
@@ -79,6 +80,8 @@ mod tests {
                 Config::from_env(variables.map(|(name, value)| (name.into(), value.into())));
             let check = check(&config);
             assert_eq!(check.fix.is_some(), check.state != State::Ok, "{check:?}");
+            let command = check.fix.as_ref().and_then(|fix| fix.strip_prefix("chmod 700 "));
+            assert!(command.is_none_or(|word| word == for_shell(&folder)), "{check:?}");
             check.state
         };
         assert_eq!(state(), State::Ok);
