@@ -1,13 +1,18 @@
 //! Whether nobody but the user and root can change what a folder's path leads to. Whoever can write to a
 //! folder above it can put another one in its place.
 
-use crate::escape::for_display;
-use nix::unistd::{Gid, Group, Uid, User};
+mod group;
+
+use crate::escape::{for_display, for_shell};
+use nix::errno::Errno;
+use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+/// How many links a path may go over; the kernel has the same limit.
+const LINKS: u32 = 40;
 /// The bit by which only its owner can rename or remove an entry, as in `/tmp`.
 const STICKY: u32 = 0o1000;
 
@@ -20,25 +25,55 @@ pub struct Unsafe {
     pub fix: String,
 }
 
-/// Looks at every folder above `path`, by the name that is set and by the real one.
+/// Looks at every folder that `path` goes through, and at those that its links lead through.
 ///
 /// # Errors
 /// The first that somebody else can change. One that cannot be looked at counts as such.
 pub fn check(path: &Path) -> Result<(), Unsafe> {
-    let real = path.canonicalize().map_err(|error| unclear(path, &error))?;
     let user = nix::unistd::getuid();
     let owners =
-        Owners { user: user.as_raw(), unknown: &unknown, private: &|| private_group(user) };
-    for above in path.ancestors().skip(1).chain(real.ancestors().skip(1)) {
-        if above.as_os_str().is_empty() {
-            continue;
+        Owners { user: user.as_raw(), unknown: &unknown, private: &|| group::private(user) };
+    walk(path, &|place, status| owners.judge(place, status))
+}
+
+/// Shows `judge` each folder that a part of the path is looked up in, and each link, as the kernel meets them:
+/// neither the path as it is set nor the real one has what lies between two links.
+fn walk(path: &Path, judge: &dyn Fn(&Path, &Metadata) -> Result<(), Unsafe>) -> Result<(), Unsafe> {
+    let look = |place: &Path| fs::symlink_metadata(place).map_err(|error| unclear(place, &error));
+    let whole = std::path::absolute(path).map_err(|error| unclear(path, &error))?;
+    // Without a link in it.
+    let mut here = PathBuf::from("/");
+    let mut left = reversed(&whole);
+    let mut links = 0;
+    while let Some(part) = left.pop() {
+        match part.as_encoded_bytes() {
+            b"/" => here = PathBuf::from("/"),
+            b"." => {}
+            b".." => drop(here.pop()),
+            _ => {
+                judge(&here, &look(&here)?)?;
+                let next = here.join(&part);
+                let status = look(&next)?;
+                if !status.is_symlink() {
+                    here = next;
+                    continue;
+                }
+                judge(&next, &status)?;
+                links += 1;
+                if links > LINKS {
+                    return Err(unclear(path, &Errno::ELOOP.into()));
+                }
+                let target = fs::read_link(&next).map_err(|error| unclear(&next, &error))?;
+                left.extend(reversed(&target));
+            }
         }
-        let status = fs::symlink_metadata(above).map_err(|error| unclear(above, &error))?;
-        owners.judge(above, &status)?;
     }
-    // A link in the last place is as good as what it leads to.
-    let status = fs::symlink_metadata(path).map_err(|error| unclear(path, &error))?;
-    if status.is_symlink() { owners.judge(path, &status) } else { Ok(()) }
+    Ok(())
+}
+
+/// The parts of a path, with the first one last.
+fn reversed(path: &Path) -> Vec<OsString> {
+    path.components().rev().map(|part| part.as_os_str().to_owned()).collect()
 }
 
 /// Who may own and change a folder. What has to be looked up is so only where it matters: a user database may
@@ -65,7 +100,8 @@ impl Owners<'_> {
             return Ok(());
         }
         // Who can write through a group of one is the user.
-        let by_group = status.mode() & 0o020 != 0 && (self.private)() != Some(status.gid());
+        let by_group = status.mode() & 0o020 != 0
+            && (has_list(folder) || (self.private)() != Some(status.gid()));
         if status.mode() & 0o002 == 0 && !by_group {
             return Ok(());
         }
@@ -73,19 +109,17 @@ impl Owners<'_> {
             what: format!("{} can be written to by others", shown(folder)),
             fix: format!(
                 "run `chmod go-w {}`, or set VESTIBULE_ROOTFS_DIR to a folder elsewhere",
-                shown(folder)
+                for_shell(folder)
             ),
         })
     }
 }
 
-/// The user's primary group, where it has the user's name and no other member, as distributions with a
-/// umask of 002 make it.
-fn private_group(user: Uid) -> Option<u32> {
-    let user = User::from_uid(user).ok().flatten()?;
-    let group = Group::from_gid(user.gid).ok().flatten()?;
-    let alone = group.mem.iter().all(|member| *member == user.name);
-    (group.name == user.name && alone && user.gid != Gid::from_raw(0)).then(|| user.gid.as_raw())
+/// Whether more may write than the mode tells: with an access control list the bits of the group are the most
+/// that anybody in the list has. What cannot be told counts as such.
+fn has_list(folder: &Path) -> bool {
+    let list = rustix::fs::lgetxattr(folder, "system.posix_acl_access", &mut [0_u8; 0]);
+    !matches!(list, Err(rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP))
 }
 
 /// The number that stands for whoever has none here; `None` where everybody has one.
@@ -111,7 +145,6 @@ fn shown(path: &Path) -> String {
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::path::PathBuf;
 
     fn folder(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("strict-{name}-{}", std::process::id()));
@@ -143,6 +176,74 @@ mod tests {
         assert_eq!(check(&link), Ok(()));
         set(&folder, 0o777);
         assert!(check(&link).is_err());
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_link_that_leads_over_another_is_judged_where_that_one_lies() {
+        let folder = folder("hop");
+        let (open, link) = (folder.join("open"), folder.join("link"));
+        fs::create_dir(&open).unwrap();
+        symlink("../a/store", open.join("hop")).unwrap();
+        symlink("open/hop", &link).unwrap();
+        set(&open, 0o777);
+        for path in [link.clone(), link.join("../store")] {
+            let found = check(&path).unwrap_err();
+            assert!(found.what.contains(&format!("{} can be", open.display())), "{found:?}");
+        }
+        set(&open, 0o755);
+        assert_eq!(check(&link), Ok(()));
+        symlink("loop", folder.join("loop")).unwrap();
+        let found = check(&folder.join("loop")).unwrap_err();
+        assert!(found.what.contains("cannot be looked at"), "{found:?}");
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    /// A list that lets user 4711 do everything: for owner, user, group, mask and others the tag, the rights and
+    /// the number.
+    fn list() -> Vec<u8> {
+        let entries = [(1, 7, u32::MAX), (2, 7, 4711), (4, 5, u32::MAX), (16, 7, u32::MAX)];
+        let mut list = 2_u32.to_le_bytes().to_vec();
+        for (tag, rights, number) in entries.into_iter().chain([(32, 5, u32::MAX)]) {
+            list.extend(u16::to_le_bytes(tag));
+            list.extend(u16::to_le_bytes(rights));
+            list.extend(number.to_le_bytes());
+        }
+        list
+    }
+
+    #[test]
+    fn a_group_of_one_does_not_count_where_a_list_names_others() {
+        let folder = folder("list");
+        set(&folder, 0o775);
+        let judge = || {
+            let status = fs::metadata(&folder).unwrap();
+            let private = || Some(status.gid());
+            let owners = Owners { user: status.uid(), unknown: &|| None, private: &private };
+            owners.judge(&folder, &status).is_ok()
+        };
+        assert!(judge());
+        let name = "system.posix_acl_access";
+        let flags = rustix::fs::XattrFlags::empty();
+        match rustix::fs::setxattr(&folder, name, &list(), flags) {
+            // There are no lists here then.
+            Err(rustix::io::Errno::OPNOTSUPP) => {}
+            made => {
+                made.unwrap();
+                assert!(!judge());
+                set(&folder, 0o755);
+                assert!(judge(), "nobody in the list may write");
+            }
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_command_that_helps_can_be_run_as_it_is() {
+        let folder = folder("with blanks");
+        set(&folder, 0o777);
+        let found = check(&folder.join("a")).unwrap_err();
+        assert!(found.fix.contains(&format!("chmod go-w '{}'", folder.display())), "{found:?}");
         fs::remove_dir_all(folder).unwrap();
     }
 
