@@ -81,7 +81,8 @@ mod tests {
             let check = check(&config);
             assert_eq!(check.fix.is_some(), check.state != State::Ok, "{check:?}");
             let command = check.fix.as_ref().and_then(|fix| fix.strip_prefix("chmod 700 "));
-            assert!(command.is_none_or(|word| word == for_shell(&folder)), "{check:?}");
+            let quoted = format!("'{}'", folder.display());
+            assert!(command.is_none_or(|word| word == quoted), "{check:?}");
             check.state
         };
         assert_eq!(state(), State::Ok);
