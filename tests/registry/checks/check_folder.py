@@ -112,7 +112,7 @@ def nested():
 @check("folder-links-inside")
 def links_inside():
     """Nor are the names in it links to somewhere else."""
-    for name in (".tmp-x", ".downloads", ".lock", STAND.tiny_node.rpartition("@")[2].replace(":", "-")):
+    for name in (".tmp-image-1", ".downloads", ".lock", STAND.tiny_node.rpartition("@")[2].replace(":", "-")):
         with at_home() as place:
             target = os.path.join(place.path, "target")
             by_user("mkdir", "-p", "-m", "700", place.rootfs)
