@@ -51,6 +51,14 @@ pub enum UnpackError {
     /// The way to it has too many links.
     #[error("the way to the entry `{0}` has too many symbolic links")]
     Links(String),
+    /// The way to it has more parts than the limit, links followed.
+    #[error("the way to the entry `{name}` has more than {limit} parts, links followed")]
+    Way {
+        /// The entry.
+        name: String,
+        /// The limit.
+        limit: usize,
+    },
     /// It is deeper in folders than the limit, links followed.
     #[error("the entry `{name}` is more than {limit} folders deep")]
     Deep {

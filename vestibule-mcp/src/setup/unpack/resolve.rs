@@ -23,6 +23,10 @@ pub const DEPTH_MAX: usize = 128;
 /// The most links on one way, as in the kernel (`MAXSYMLINKS`).
 const LINKS_MAX: usize = 40;
 
+/// The most parts that are walked on one way, those of links among them. Few links can have very many, and each
+/// entry below them walks all.
+const PARTS_MAX: usize = 2048;
+
 /// What to do about folders that are missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Missing {
@@ -41,9 +45,14 @@ impl Unpacker {
         folders: &[OsString],
         missing: Missing,
     ) -> Result<Option<OwnedFd>, UnpackError> {
-        let mut way = Way { open: Vec::new(), ahead: folders.iter().cloned().collect(), links: 0 };
+        let ahead = folders.iter().cloned().collect();
+        let mut way = Way { open: Vec::new(), ahead, links: 0, walked: 0 };
         let os = |errno| UnpackError::os(Step::Reach, &name.shown, errno);
         while let Some(part) = way.ahead.pop_front() {
+            way.walked += 1;
+            if way.walked > PARTS_MAX {
+                return Err(UnpackError::Way { name: name.shown.clone(), limit: PARTS_MAX });
+            }
             match part.as_bytes() {
                 b"" | b"." => continue,
                 b".." => {
@@ -112,6 +121,7 @@ struct Way {
     /// The names that are to be walked.
     ahead: VecDeque<OsString>,
     links: usize,
+    walked: usize,
 }
 
 impl Way {

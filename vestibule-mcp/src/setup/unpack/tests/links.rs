@@ -76,6 +76,9 @@ fn a_link_to_what_is_missing_makes_it_in_the_root() {
 fn ways_that_lead_nowhere_are_refused() {
     let round = [symlink("a", "b"), symlink("b", "a"), file("a/x", "x")];
     fails(&[&round], "the way to the entry `a/x` has too many symbolic links");
+    let on_foot = "a/../".repeat(800) + ".";
+    let few = [folder("a"), symlink("l", &on_foot), symlink("m", "l/l"), file("m/x", "x")];
+    fails(&[&few], "the way to the entry `m/x` has more than 2048 parts, links followed");
     let file_on_way = [file("f", "x"), file("f/g", "x")];
     fails(&[&file_on_way], "the entry `f/g` is in something that is no folder");
     let link_to_file = [file("f", "x"), symlink("l", "f"), folder("l/g")];
