@@ -24,10 +24,12 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Compiles every module that an import can find. One that cannot be compiled is left out: python would
-/// say so itself.
+/// say so itself. Nobody reads its warnings, and what printed too much of them would be ended.
 const CODE: &str = "\
-import compileall, os, sys
+import compileall, os, sys, warnings
 from py_compile import PycInvalidationMode
+
+warnings.simplefilter('ignore')
 
 here = os.path.dirname(os.path.abspath(__file__))
 for folder in dict.fromkeys(sys.path):

@@ -59,8 +59,8 @@ impl Auth<'_> {
         if bearer.is_none() && of("basic").is_none() {
             return Err(refusal::of(refused, self.asked));
         }
-        // A mirror of plain HTTP is in the settings as that.
-        let unproven = !self.registry.is_https() && !self.asked.mirrored;
+        // A mirror that is set as plain HTTP proves as little who listens there.
+        let unproven = !self.registry.is_https();
         let repository = &self.asked.repository;
         let found = credentials::find(self.environment, self.host, repository, unproven);
         let (credentials, kept) = match found {

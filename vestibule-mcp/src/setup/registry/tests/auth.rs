@@ -171,8 +171,11 @@ fn a_login_for_https_does_not_go_to_whoever_listens_without() {
         let reference = image(&format!("{}/{name}", fake.address));
         manifest(&Registry::new(&reference, mirror, &environment).unwrap())
     };
-    for name in ["python", "basic/python"] {
-        let refused = with("https://", name, None).unwrap_err();
+    let url = fake.url();
+    let mirrors = [None, Some(url.as_str())];
+    let names = ["python", "basic/python"];
+    for (name, mirror) in names.into_iter().flat_map(|name| mirrors.map(|mirror| (name, mirror))) {
+        let refused = with("https://", name, mirror).unwrap_err();
         let file = folder.path().join("config.json").display().to_string();
         assert!(refused.what.contains(&format!("{file} has or names was not sent")), "{refused}");
         assert!(refused.what.contains("for https:// and plain HTTP"), "{refused}");
@@ -182,9 +185,8 @@ fn a_login_for_https_does_not_go_to_whoever_listens_without() {
     let sent: Vec<_> = fake.requests().iter().filter_map(sent).collect();
     assert!(sent.iter().all(|sent| sent == "Bearer nobody"), "{sent:?}");
     // Docker's own key for a registry on this machine has no scheme.
-    for (scheme, mirror) in [("", None), ("http://", None), ("https://", Some(fake.url().as_str()))]
-    {
-        for name in ["python", "basic/python"] {
+    for (scheme, mirror) in [("", None), ("http://", None), ("", mirrors[1])] {
+        for name in names {
             assert_eq!(with(scheme, name, mirror).unwrap(), MANIFEST, "{scheme} {name}");
         }
     }
