@@ -160,7 +160,11 @@ fn find<'a>(
     for file in from.files {
         let opened = FromFile::open(file, image, meant).map_err(SetupError::from);
         match opened.and_then(|source| resolve(Box::new(source), progress)) {
-            Ok(found) => return Ok(found),
+            Ok(found) => {
+                let file = crate::backend::locate::shown(file);
+                progress.say(&format!("{} is taken from {file}", short(image)));
+                return Ok(found);
+            }
             Err(error) => {
                 let all = refused.take().map(|before| format!("{}; ", before.what));
                 let what = all.unwrap_or_default() + &error.what;

@@ -14,8 +14,8 @@ use std::io::{self, Read};
 /// An archive's `manifest.json`.
 pub struct Classic {
     images: Vec<Image>,
-    /// The names of parts by their digests; known once a manifest was made of them.
-    parts: RefCell<HashMap<Digest, String>>,
+    /// The digests and sizes of parts by their names; known once a manifest was made of them.
+    parts: RefCell<HashMap<String, (Digest, u64)>>,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +51,8 @@ impl Classic {
 
     /// The file of a part.
     pub fn name(&self, digest: &Digest) -> Option<String> {
-        self.parts.borrow().get(digest).cloned()
+        let parts = self.parts.borrow();
+        parts.iter().find(|(_, (known, _))| known == digest).map(|(name, _)| name.clone())
     }
 
     /// The image that is meant.
@@ -68,11 +69,13 @@ impl Classic {
     /// # Errors
     /// Those of the files.
     pub fn manifest(&self, files: &Files, image: &Image) -> io::Result<Vec<u8>> {
-        // Each of them is read as a whole here, and so as often as it is named.
+        // Each of them is read as a whole here, however often it is named.
         if image.layers.len() > LAYERS {
             let count = image.layers.len();
             return Err(io::Error::other(format!("it has {count} layers, {LAYERS} is the most")));
         }
+        // Nothing is hashed that would not be read.
+        files.document(&image.config)?;
         let config = self.part(files, &image.config, "application/vnd.oci.image.config.v1+json")?;
         let layer = |name: &String| {
             let mut magic = [0; 2];
@@ -91,11 +94,17 @@ impl Classic {
     }
 
     fn part(&self, files: &Files, name: &str, kind: &str) -> io::Result<serde_json::Value> {
-        let mut hasher = Hasher::new(Algorithm::Sha256);
-        let size = io::copy(&mut files.open(name, 0)?, &mut hasher)?;
-        let digest = hasher.finish();
-        let part = json!({"mediaType": kind, "digest": digest.to_string(), "size": size});
-        self.parts.borrow_mut().insert(digest, name.to_owned());
-        Ok(part)
+        let known = self.parts.borrow().get(name).cloned();
+        let (digest, size) = match known {
+            Some(known) => known,
+            None => {
+                let mut hasher = Hasher::new(Algorithm::Sha256);
+                let size = io::copy(&mut files.open(name, 0)?, &mut hasher)?;
+                let found = (hasher.finish(), size);
+                self.parts.borrow_mut().insert(name.to_owned(), found.clone());
+                found
+            }
+        };
+        Ok(json!({"mediaType": kind, "digest": digest.to_string(), "size": size}))
     }
 }

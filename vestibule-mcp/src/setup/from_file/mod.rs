@@ -22,7 +22,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The annotations that name an image in a layout's index.
+/// The annotations that name an image in a layout's index. The first one is whole; beside it the other is a tag,
+/// which may be any image's name.
 const NAMES: [&str; 2] = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
 
 /// A file or a folder with images, for one image that is wanted.
@@ -75,7 +76,7 @@ impl FromFile {
         let index: Index = serde_json::from_slice(&index)
             .map_err(|error| no_images(&self.path, &misshapen("index.json", &error)))?;
         let names = |entry: &Descriptor| -> Vec<String> {
-            NAMES.iter().filter_map(|key| entry.annotations.get(*key).cloned()).collect()
+            NAMES.iter().find_map(|key| entry.annotations.get(*key).cloned()).into_iter().collect()
         };
         match self.meant.choose(&index.manifests, names, self.wanted.as_str()) {
             Ok(entry) => Ok(entry.digest.clone()),

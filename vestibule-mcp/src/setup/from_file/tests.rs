@@ -153,6 +153,40 @@ fn what_older_dockers_save_is_taken_by_its_name_and_never_by_a_pin() {
 }
 
 #[test]
+fn a_configuration_that_is_too_long_is_not_hashed_first() {
+    let folder = Folder::new("long");
+    let images = json!([{"Config": "c.json", "RepoTags": ["python:3"], "Layers": []}]);
+    folder.write("manifest.json", images.to_string().as_bytes());
+    folder.write("c.json", b"");
+    // Of holes alone; to hash it would take hours.
+    File::options().write(true).open(folder.0.join("c.json")).unwrap().set_len(1 << 42).unwrap();
+    let error = open(&folder.0, &image("python:3")).unwrap().manifest(None).unwrap_err();
+    assert!(error.what.contains("c.json has more than 4194304 bytes"), "{error}");
+}
+
+#[test]
+fn a_tag_beside_a_whole_name_is_no_name() {
+    let folder = Folder::new("tagged");
+    let as_docker_does = |mut entry: Value, name: &str, tag: &str| {
+        entry["annotations"] = json!({(NAMES[0]): name, (NAMES[1]): tag});
+        entry
+    };
+    let (other, wanted) = (folder.blob(b"other"), folder.blob(b"wanted"));
+    let other = as_docker_does(other, "docker.io/acme/tools:node", "node");
+    let wanted = as_docker_does(wanted, "docker.io/library/node:latest", "latest");
+    let index = json!({"manifests": [other, wanted]}).to_string();
+    folder.write("index.json", index.as_bytes());
+    for name in ["node", "docker.io/library/node:latest"] {
+        let source = open(&folder.0, &image(name)).unwrap();
+        assert_eq!(source.manifest(None).unwrap(), b"wanted", "{name}");
+    }
+    let source = open(&folder.0, &image("acme/tools:node")).unwrap();
+    assert_eq!(source.manifest(None).unwrap(), b"other");
+    let error = open(&folder.0, &image("latest")).unwrap().manifest(None).unwrap_err();
+    assert!(error.what.contains("none of that name"), "{error}");
+}
+
+#[test]
 fn a_pipe_or_a_device_is_no_file_and_is_not_waited_for() {
     let (folder, digest) = layout("pipe");
     let blob = folder.0.join(blob_name(&digest));
