@@ -2,7 +2,7 @@
 
 import os
 
-from checking import expect
+from checking import check, expect
 
 import hostile_contents
 import hostile_names
@@ -85,6 +85,24 @@ def compiled():
         done, names, _ = with_python(*lines)
         expect("python's modules are not compiled (" in done.err and why in done.err, f"{why}: {done.err}")
         expect(not {"bytecode", "bytecode.files"} & names, f"{why}: {sorted(names)}")
+
+
+@check("modules-that-warn")
+def warning():
+    """They are compiled, however much is said of them."""
+    folder = "usr/local/lib/python3.%d/dist-packages"
+    modules = [tars.file(f"{folder % n}/warns{i}.py", b"x = 1\nx is 1\n") for n in range(9, 20) for i in range(150)]
+    done, names, _ = with_python(*modules)
+    expect({"bytecode", "bytecode.files"} <= names, f"not compiled: {done.err}")
+
+
+@check("ready-without-a-program")
+def garbage():
+    """An interpreter that cannot be executed is found before anything calls it."""
+    text = tars.file("usr/local/bin/python3", b"garbage", 0o755)
+    image = oci.for_both(oci.image([*python_layers(True), oci.layer(tars.layer([text]))]))
+    with front() as registry, Home(**dict(small_pins(registry), IMAGE_PYTHON=registry.pin(image))) as place:
+        place.setup().fails("Blocked: ", "python cannot run", "VESTIBULE_IMAGE_PYTHON")
 
 
 @proves("hostile-variables", 10)

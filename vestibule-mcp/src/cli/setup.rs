@@ -3,6 +3,7 @@
 mod engines;
 #[cfg(target_os = "linux")]
 mod native;
+mod trial;
 
 use super::{say, told};
 use crate::backend::select::{NotPrepared, Selector};
@@ -178,7 +179,7 @@ fn introduce(config: &Config, arguments: &Arguments) {
     }
 }
 
-/// Prepares a run in each language as a call would, and returns what protects them.
+/// Tries each language as a call would, and returns what protects them.
 async fn conclude(
     config: &Config,
     sandbox: &Sandbox,
@@ -203,18 +204,14 @@ async fn probe(
     let mut levels: Vec<String> = Vec::new();
     let mut blocked = None;
     for language in Language::ALL {
-        let slot = admission.slot().await?;
-        let found = selector.prepare(sandbox, language, &slot).await;
-        drop(slot);
-        match found {
-            Ok(prepared) => {
-                let level = prepared.isolation().to_string();
+        match try_out(config, &selector, sandbox, admission, language).await {
+            Ok(level) => {
                 say(format_args!("{language}: {level}"));
                 if !levels.contains(&level) {
                     levels.push(level);
                 }
             }
-            Err(NotPrepared::Blocked(refusal) | NotPrepared::Broke { refusal, .. }) => {
+            Err(refusal) => {
                 say(format_args!("{language}: Blocked: {}", told(&refusal)));
                 blocked.get_or_insert(refusal);
             }
@@ -222,4 +219,26 @@ async fn probe(
         admission.all_free().await;
     }
     blocked.map_or(Ok(levels), Err)
+}
+
+/// Prepares a run as a call would. A container's probe has looked for the interpreter inside; a sandbox of our own
+/// stands whatever its interpreter is, so that something is run in it.
+async fn try_out(
+    config: &Config,
+    selector: &Selector,
+    sandbox: &Sandbox,
+    admission: &Admission,
+    language: Language,
+) -> Result<String, Refusal> {
+    let slot = admission.slot().await?;
+    let prepared = selector.prepare(sandbox, language, &slot).await;
+    drop(slot);
+    let prepared = prepared.map_err(|failure| match failure {
+        NotPrepared::Blocked(refusal) | NotPrepared::Broke { refusal, .. } => refusal,
+    })?;
+    let level = prepared.isolation().to_string();
+    if prepared.backend() == "native" {
+        trial::run(config, language, prepared).await?;
+    }
+    Ok(level)
 }
