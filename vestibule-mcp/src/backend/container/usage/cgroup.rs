@@ -133,7 +133,8 @@ impl Meter {
             let id = fs::read_to_string(cid).ok()?;
             let found = Files::open(&cgroups.find(id.trim(), &unwanted)?, limits)?;
             let files = files.get_or_init(|| found);
-            let counters = files.wait(&unwanted).then(|| files.read())??;
+            let mut seen = Refusals::default();
+            let counters = files.wait(&unwanted, &mut seen).then(|| files.read(seen))??;
             sender.send(counters).ok()
         };
         // Without a thread nothing is measured, and the result says so.
@@ -148,7 +149,7 @@ impl Meter {
 
     /// The counters of a run that is not over.
     pub fn now(self) -> Option<Counters> {
-        self.watch.as_ref()?.files.get()?.read()
+        self.watch.as_ref()?.files.get()?.read(Refusals::default())
     }
 }
 
@@ -167,6 +168,29 @@ struct Files {
     /// below the container's, with limits on either, and the kernel counts a refusal where it came about.
     refused: Vec<Refused>,
     limits: Limits,
+}
+
+/// What limits did. The engine may remove the cgroup below at the end before it is read a last time, so that the
+/// most that was ever seen counts.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Refusals {
+    cpu_us: Option<u64>,
+    periods: Option<u64>,
+    throttled: Option<u64>,
+    pids: Option<u64>,
+    kills: Option<u64>,
+}
+
+impl Refusals {
+    fn max(self, other: Refusals) -> Refusals {
+        Refusals {
+            cpu_us: self.cpu_us.max(other.cpu_us),
+            periods: self.periods.max(other.periods),
+            throttled: self.throttled.max(other.throttled),
+            pids: self.pids.max(other.pids),
+            kills: self.kills.max(other.kills),
+        }
+    }
 }
 
 /// The files that count what limits did.
@@ -195,9 +219,11 @@ impl Files {
         })
     }
 
-    /// Waits until nothing is left in the cgroup; whether that came while it was wanted.
-    fn wait(&self, unwanted: &AtomicBool) -> bool {
+    /// Waits until nothing is left in the cgroup; whether that came while it was wanted. What limits did
+    /// meanwhile is added to `seen`.
+    fn wait(&self, unwanted: &AtomicBool, seen: &mut Refusals) -> bool {
         while !unwanted.load(Ordering::Relaxed) {
+            *seen = seen.max(self.refusals());
             match keyed(Some(&self.events), "populated") {
                 Some(0) => return true,
                 Some(_) => {}
@@ -211,28 +237,39 @@ impl Files {
         false
     }
 
-    /// The counters; `None` if the cgroup went while they were read.
-    fn read(&self) -> Option<Counters> {
-        let number = |file: &Option<File>| text(file.as_ref())?.trim().parse().ok();
-        let mut limits_hit = Vec::new();
+    /// What limits did so far, as far as it can be read.
+    fn refusals(&self) -> Refusals {
         let most = |file: fn(&Refused) -> Option<&File>, name| {
             self.refused.iter().filter_map(|refused| keyed(file(refused), name)).max()
         };
         // Each counts the periods of its own quota, and but one has any.
         let cpu = |name| most(|refused| refused.cpu.as_ref(), name);
-        if let (Some(throttled @ 1..), Some(periods)) = (cpu("nr_throttled"), cpu("nr_periods")) {
+        Refusals {
+            cpu_us: cpu("usage_usec"),
+            periods: cpu("nr_periods"),
+            throttled: cpu("nr_throttled"),
+            pids: most(|refused| refused.pids.as_ref(), "max"),
+            kills: most(|refused| refused.memory.as_ref(), "oom_kill"),
+        }
+    }
+
+    /// The counters, with what was `seen` before; `None` if the cgroup went while they were read.
+    fn read(&self, seen: Refusals) -> Option<Counters> {
+        let number = |file: &Option<File>| text(file.as_ref())?.trim().parse().ok();
+        let found = seen.max(self.refusals());
+        let mut limits_hit = Vec::new();
+        if let (Some(throttled @ 1..), Some(periods)) = (found.throttled, found.periods) {
             limits_hit.push(LimitHit::Cpu { throttled, periods });
         }
-        if most(|refused| refused.pids.as_ref(), "max").is_some_and(|refused| refused > 0) {
+        if found.pids.is_some_and(|refused| refused > 0) {
             limits_hit.push(LimitHit::Pids(self.limits.pids_max.get()));
         }
-        let kills = most(|refused| refused.memory.as_ref(), "oom_kill");
         let counters = Counters {
-            cpu_us: measured(cpu("usage_usec"), super::NOT_MEASURED),
+            cpu_us: measured(found.cpu_us, super::NOT_MEASURED),
             mem_peak_bytes: measured(number(&self.memory), "Linux 5.19+ needed"),
             pids_peak: measured(number(&self.pids), "Linux 6.1+ needed"),
             limits_hit,
-            killed: kills.is_some_and(|kills| kills > 0),
+            killed: found.kills.is_some_and(|kills| kills > 0),
         };
         keyed(Some(&self.events), "populated").map(|_| counters)
     }

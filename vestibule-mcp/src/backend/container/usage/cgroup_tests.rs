@@ -76,7 +76,7 @@ fn what_the_kernel_counted_is_read() {
     folder.write("memory.events", "low 0\noom 1\noom_kill 2\noom_group_kill 0\n");
     folder.write("pids.peak", "2\n");
     folder.write("pids.events", "max 3\n");
-    let counters = folder.files().read().unwrap();
+    let counters = folder.files().read(Refusals::default()).unwrap();
     assert_eq!(counters.cpu_us, Measured::Value(14000));
     assert_eq!(counters.mem_peak_bytes, Measured::Value(9_437_184));
     assert_eq!(counters.pids_peak, Measured::Value(2));
@@ -84,7 +84,7 @@ fn what_the_kernel_counted_is_read() {
     assert_eq!(counters.limits_hit, hits);
     assert!(counters.killed);
     folder.write("cgroup.events", "");
-    assert_eq!(folder.files().read(), None);
+    assert_eq!(folder.files().read(Refusals::default()), None);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_a_limit_of_the_cgroup_below_did_counts_too() {
     folder.write("pids.events", "max 0\n");
     folder.write("container/cpu.stat", "usage_usec 13000\nnr_periods 9\nnr_throttled 8\n");
     folder.write("container/pids.events", "max 3\n");
-    let counters = folder.files().read().unwrap();
+    let counters = folder.files().read(Refusals::default()).unwrap();
     assert_eq!(counters.cpu_us, Measured::Value(14000));
     let hits = [LimitHit::Cpu { throttled: 8, periods: 9 }, LimitHit::Pids(128)];
     assert_eq!(counters.limits_hit, hits);
@@ -107,7 +107,7 @@ fn what_an_older_kernel_does_not_count_is_named() {
     let folder = Folder::new();
     folder.write("cgroup.events", "populated 1\n");
     folder.write("cpu.stat", "usage_usec 1\nnr_periods 3\nnr_throttled 0\n");
-    let counters = folder.files().read().unwrap();
+    let counters = folder.files().read(Refusals::default()).unwrap();
     assert_eq!(counters.cpu_us, Measured::Value(1));
     assert_eq!(counters.mem_peak_bytes, Measured::Missing("Linux 5.19+ needed".to_owned()));
     assert_eq!(counters.pids_peak, Measured::Missing("Linux 6.1+ needed".to_owned()));
@@ -118,9 +118,27 @@ fn what_an_older_kernel_does_not_count_is_named() {
 fn a_watch_ends_with_the_container_or_when_nobody_wants_it() {
     let folder = Folder::new();
     folder.write("cgroup.events", "populated 0\n");
-    assert!(folder.files().wait(&AtomicBool::new(false)));
+    assert!(folder.files().wait(&AtomicBool::new(false), &mut Refusals::default()));
     folder.write("cgroup.events", "populated 1\n");
-    assert!(!folder.files().wait(&AtomicBool::new(true)));
+    assert!(!folder.files().wait(&AtomicBool::new(true), &mut Refusals::default()));
     folder.write("cgroup.events", "nonsense\n");
-    assert!(!folder.files().wait(&AtomicBool::new(false)));
+    assert!(!folder.files().wait(&AtomicBool::new(false), &mut Refusals::default()));
+}
+
+#[test]
+fn what_was_seen_counts_where_the_cgroup_below_is_gone_at_the_end() {
+    let folder = Folder::new();
+    fs::create_dir(folder.0.join("container")).unwrap();
+    folder.write("cgroup.events", "populated 0\n");
+    folder.write("container/cpu.stat", "usage_usec 13000\nnr_periods 9\nnr_throttled 8\n");
+    folder.write("container/memory.events", "oom_kill 1\n");
+    folder.write("container/pids.events", "max 3\n");
+    let (files, mut seen) = (folder.files(), Refusals::default());
+    assert!(files.wait(&AtomicBool::new(false), &mut seen));
+    for name in ["cpu.stat", "memory.events", "pids.events"] {
+        folder.write(&format!("container/{name}"), "");
+    }
+    let counters = files.read(seen).unwrap();
+    let hits = [LimitHit::Cpu { throttled: 8, periods: 9 }, LimitHit::Pids(128)];
+    assert_eq!((&counters.limits_hit[..], counters.killed), (&hits[..], true));
 }
